@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+// A workload is what a spec is judged on: named regimes of inputs, and a consumer of the spec's outputs that returns
+// realistic cotangents. A cotangent is realistic when y*dy is O(1) and the cancellations of the true program happen;
+// plain noise is blind to most faults of a decay product.
+#pragma once
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "specs/workloads/tensor.h"
+
+namespace kdagen {
+
+/// A spec's option values as text; numbers are parsed on request.
+struct Settings {
+  std::map<std::string, std::string> values;
+
+  bool has(const std::string& name) const { return values.count(name) != 0; }
+  std::string text(const std::string& name, const std::string& fallback) const;
+  /// Throws UsageError when the value is not a number.
+  double number(const std::string& name, double fallback) const;
+};
+
+/// One spec at one size. `inputs` lists inputs and params, `outputs` the forward's outputs.
+struct Problem {
+  std::string spec;
+  Shape shape;
+  Settings options;
+  std::vector<Declaration> inputs;
+  std::vector<Declaration> outputs;
+};
+
+/// How the consumer is run.
+struct ConsumerOptions {
+  /// Multiply operands rounded to bf16 instead of exact ones (straight-through), and round the consumer's own small
+  /// cotangent matrices once to bf16.
+  bool bf16_operands = false;
+  /// Factor on the cotangent of the consumer's own output.
+  double do_scale = 1;
+  uint64_t seed = 1;
+  /// The forward outputs that were really handed over (stored units). With bf16_operands the consumer multiplies these
+  /// very numbers where it finds them; otherwise it rounds its own.
+  const Tensors* forward = nullptr;
+  /// log2 magnitude of each output's exponential factors, by output name (same shape as the output, or one value).
+  /// Only the generic workload reads it: cotangent = N(0,1) * 2^-exponent.
+  const Tensors* exponents = nullptr;
+};
+
+enum class Oracle { kernel, end_to_end };
+
+/// A bound that the workload itself puts on a gradient or output, for f32 storage, over the whole tensor:
+/// ||err||/||ref|| and max|err|/max|ref|. `storage_bf16` replaces the general addition for bf16 storage.
+struct DeclaredBound {
+  std::optional<double> rel_l2;
+  std::optional<double> max_rel;
+  std::optional<double> storage_bf16;
+  std::optional<double> max_storage_bf16;
+};
+
+class Workload {
+ public:
+  virtual ~Workload() = default;
+
+  virtual std::vector<std::string> regimes() const = 0;
+  /// Every declared input and param, rounded to its declared dtype and within its declared bounds; rows after the last
+  /// offset are filled like the others. Throws UsageError on an unknown regime.
+  virtual Tensors inputs(const Problem& problem, const std::string& regime, uint64_t seed) const = 0;
+
+  /// True when upstream() is the backward of a real consumer and end_to_end() exists.
+  virtual bool has_consumer() const { return false; }
+  /// Cotangents named d<output> in the outputs' units (anchored outputs: d/d of the stored number), dtype f64; the
+  /// caller stores them in the dtype it asks for. Zero in dead rows and surplus tiles.
+  virtual Tensors upstream(const Problem& problem, const Tensors& inputs, const ConsumerOptions& consumer) const = 0;
+  /// The exact float64 gradients d<input> of consumer(forward(inputs)), nothing rounded.
+  /// Throws UsageError without a consumer.
+  virtual Tensors end_to_end(const Problem& problem, const Tensors& inputs, const ConsumerOptions& consumer) const;
+
+  /// A bound of its own, on top of the general error analysis; `tensor` is an output or d<input>.
+  virtual std::optional<DeclaredBound> bound(const Problem& problem, const std::string& regime,
+                                             const std::string& tensor, Oracle oracle,
+                                             const ConsumerOptions& consumer) const {
+    return std::nullopt;
+  }
+};
+
+/// The workload registered for a spec name, or the generic one. The reference lives as long as the program.
+const Workload& find_workload(const std::string& spec);
+/// Inputs N(0,1) within the declared bounds, params N(0,1)/2, cotangents N(0,1) * 2^-exponent. One regime, "normal".
+const Workload& generic_workload();
+
+}  // namespace kdagen
