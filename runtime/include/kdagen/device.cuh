@@ -1,0 +1,285 @@
+// SPDX-License-Identifier: Apache-2.0
+// The device prelude: every name an emitted kernel uses that is not CUDA's own.
+//
+// One text for three compilers: nvcc, NVRTC (which sees no other header) and, with KDAGEN_EMULATOR defined by
+// <kdagen/emulator.h>, a host C++20 compiler. No function here does more than one operation of a spec.
+// Needs sm_80 or later. Arithmetic is meant to be compiled with -fmad=false (host: -ffp-contract=off).
+#pragma once
+
+#ifdef KDAGEN_EMULATOR
+#define KD_FUNCTION inline __attribute__((always_inline))
+#else
+#define KD_FUNCTION __device__ __forceinline__
+
+/// In front of an entry: `KD_KERNEL(256, 2) void name(Arguments args) { ... }`. `threads` is the block's size,
+/// `min_blocks` how many blocks shall fit on a multiprocessor (0: no wish).
+#define KD_KERNEL(threads, min_blocks) extern "C" __global__ __launch_bounds__(threads, min_blocks)
+
+/// After an entry: lets the emulator call it with an array of 8-byte words. Nothing for CUDA.
+#define KD_ENTRY(name, Arguments) static_assert(sizeof(Arguments) % 8 == 0, "arguments are 8-byte words")
+
+/// Shared memory of a block, 16-byte aligned: KD_SHARED(float, tile, 16 * 132); declares `float tile[16 * 132]`.
+#define KD_SHARED(type, name, count) __shared__ __align__(16) type name[count]
+
+/// The shared memory whose size the launch sets: KD_DYNAMIC_SHARED(float, tile); declares `float* tile`.
+#define KD_DYNAMIC_SHARED(type, name)                                   \
+  extern __shared__ __align__(128) unsigned char kd_dynamic_shared[];   \
+  type* const name = reinterpret_cast<type*>(kd_dynamic_shared)
+#endif
+
+namespace kdagen_device {
+
+// ---- Storage types -------------------------------------------------------------------------------------------
+
+/// 1 sign, 8 exponent, 7 fraction bits: the upper half of a float.
+struct bf16 {
+  unsigned short bits;
+};
+
+/// IEEE binary16: 1 sign, 5 exponent, 10 fraction bits.
+struct fp16 {
+  unsigned short bits;
+};
+
+KD_FUNCTION float to_float(float x) { return x; }
+KD_FUNCTION float to_float(signed char x) { return static_cast<float>(x); }
+KD_FUNCTION float to_float(bf16 x) { return __uint_as_float(static_cast<unsigned>(x.bits) << 16); }
+
+KD_FUNCTION float to_float(fp16 x) {
+#ifdef KDAGEN_EMULATOR
+  // value = fraction * 2^-24 for exponent 0 (zero and subnormals), else the exponent moves from bias 15 to bias 127.
+  const unsigned sign = static_cast<unsigned>(x.bits & 0x8000) << 16;
+  const unsigned exponent = x.bits >> 10 & 31u, fraction = x.bits & 1023u;
+  if (exponent == 0) return __uint_as_float(sign | __float_as_uint(static_cast<float>(fraction) * 0x1p-24f));
+  const unsigned moved = exponent == 31 ? 255u : exponent + (127 - 15);
+  return __uint_as_float(sign | moved << 23 | fraction << 13);
+#else
+  float y;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(y) : "h"(x.bits));
+  return y;
+#endif
+}
+
+/// Rounds to T: nearest, ties to even, subnormals kept, overflow to infinity, any NaN to 0x7fff.
+template <class T>
+KD_FUNCTION T to(float x);
+
+template <>
+KD_FUNCTION float to<float>(float x) {
+  return x;
+}
+
+template <>
+KD_FUNCTION bf16 to<bf16>(float x) {
+#ifdef KDAGEN_EMULATOR
+  // The bits below the kept half count 0x0000..0xffff; adding 0x7fff carries above one half, and adding the kept
+  // half's last bit carries exactly one half when that bit is odd. The carry may run into the exponent: right too.
+  const unsigned u = __float_as_uint(x);
+  if ((u & 0x7fffffffu) > 0x7f800000u) return {0x7fff};
+  return {static_cast<unsigned short>((u + 0x7fffu + (u >> 16 & 1u)) >> 16)};
+#else
+  bf16 y;
+  asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(y.bits) : "f"(x));
+  return y;
+#endif
+}
+
+template <>
+KD_FUNCTION fp16 to<fp16>(float x) {
+#ifdef KDAGEN_EMULATOR
+  const unsigned u = __float_as_uint(x), magnitude = u & 0x7fffffffu, sign = u >> 16 & 0x8000u;
+  if (magnitude > 0x7f800000u) return {0x7fff};
+  unsigned rounded;
+  if (magnitude >= 0x477ff000u) {  // 65520 and more: one half above the largest, ties away to the even infinity
+    rounded = 0x7c00u;
+  } else if (magnitude < 0x38800000u) {  // below 2^-14: at 0.5 a float's last bit is 2^-24, fp16's smallest step
+    rounded = __float_as_uint(__uint_as_float(magnitude) + 0.5f) - __float_as_uint(0.5f);
+  } else {  // as for bf16, with 13 bits dropped and the bias moved from 127 to 15
+    rounded = (magnitude - ((127u - 15u) << 23) + 0xfffu + (magnitude >> 13 & 1u)) >> 13;
+  }
+  return {static_cast<unsigned short>(sign | rounded)};
+#else
+  fp16 y;
+  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(y.bits) : "f"(x));
+  return y;
+#endif
+}
+
+// ---- Approximations ------------------------------------------------------------------------------------------
+// The hardware's instructions, subnormals kept (no .ftz). Relative errors of at most about 2^-22; the emulator
+// computes them with the host's library, so its results differ in the last bits.
+
+KD_FUNCTION float approx_exp2(float x) {
+#ifdef KDAGEN_EMULATOR
+  return exp2f(x);
+#else
+  float y;
+  asm("ex2.approx.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+#endif
+}
+
+KD_FUNCTION float approx_log2(float x) {
+#ifdef KDAGEN_EMULATOR
+  return log2f(x);
+#else
+  float y;
+  asm("lg2.approx.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+#endif
+}
+
+/// 1 / x
+KD_FUNCTION float approx_rcp(float x) {
+#ifdef KDAGEN_EMULATOR
+  return 1.0f / x;
+#else
+  float y;
+  asm("rcp.approx.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+#endif
+}
+
+/// 1 / sqrt(x)
+KD_FUNCTION float approx_rsqrt(float x) {
+#ifdef KDAGEN_EMULATOR
+  return 1.0f / sqrtf(x);
+#else
+  float y;
+  asm("rsqrt.approx.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+#endif
+}
+
+/// x * 2^n for -252 <= n <= 255, as x * 2^floor(n/2) * 2^ceil(n/2). Exact unless the result is subnormal or overflows.
+KD_FUNCTION float scale_by_power_of_two(float x, int n) {
+  const int half = n >> 1;
+  return x * __uint_as_float(static_cast<unsigned>(half + 127) << 23) *
+         __uint_as_float(static_cast<unsigned>(n - half + 127) << 23);
+}
+
+// ---- Views of global memory ----------------------------------------------------------------------------------
+
+/// A tensor with one row of features per (batch row, token, head). Strides count elements; features lie side by side.
+template <class T>
+struct Rows {
+  T* data;
+  long long batch, token, head;
+
+  KD_FUNCTION T* at(long long b, long long t, long long h) const { return data + b * batch + t * token + h * head; }
+};
+
+/// A tensor stored tile by tile: one row of features per (head, tile, row of the tile).
+template <class T>
+struct Tiles {
+  T* data;
+  long long head, tile, row;
+
+  KD_FUNCTION T* at(long long h, long long n, long long r) const { return data + h * head + n * tile + r * row; }
+};
+
+// ---- Four elements at a time ---------------------------------------------------------------------------------
+
+struct alignas(16) Four32 {
+  float x, y, z, w;
+};
+
+/// Four 16-bit elements in memory order: lower half of `lower` first.
+struct alignas(8) Four16 {
+  unsigned lower, upper;
+};
+
+/// Two floats rounded to T side by side, `first` in the lower half.
+template <class T>
+KD_FUNCTION unsigned pack_two(float first, float second) {
+  return to<T>(first).bits | static_cast<unsigned>(to<T>(second).bits) << 16;
+}
+
+#ifndef KDAGEN_EMULATOR
+template <>
+KD_FUNCTION unsigned pack_two<bf16>(float first, float second) {
+  unsigned y;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(y) : "f"(second), "f"(first));
+  return y;
+}
+
+template <>
+KD_FUNCTION unsigned pack_two<fp16>(float first, float second) {
+  unsigned y;
+  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(y) : "f"(second), "f"(first));
+  return y;
+}
+#endif
+
+template <class T>
+KD_FUNCTION void load4_aligned(const T* from, float* out) {
+  const Four16 four = *reinterpret_cast<const Four16*>(from);
+  out[0] = to_float(T{static_cast<unsigned short>(four.lower)});
+  out[1] = to_float(T{static_cast<unsigned short>(four.lower >> 16)});
+  out[2] = to_float(T{static_cast<unsigned short>(four.upper)});
+  out[3] = to_float(T{static_cast<unsigned short>(four.upper >> 16)});
+}
+
+KD_FUNCTION void load4_aligned(const float* from, float* out) {
+  const Four32 four = *reinterpret_cast<const Four32*>(from);
+  out[0] = four.x;
+  out[1] = four.y;
+  out[2] = four.z;
+  out[3] = four.w;
+}
+
+template <class T>
+KD_FUNCTION void store4_aligned(T* to_where, const float* in) {
+  *reinterpret_cast<Four16*>(to_where) = Four16{pack_two<T>(in[0], in[1]), pack_two<T>(in[2], in[3])};
+}
+
+KD_FUNCTION void store4_aligned(float* to_where, const float* in) {
+  *reinterpret_cast<Four32*>(to_where) = Four32{in[0], in[1], in[2], in[3]};
+}
+
+/// out[0..3] = from[0..3] as floats; T is bf16, fp16 or float. `aligned`: `from` is a multiple of four elements'
+/// size, and one 8- or 16-byte access fetches them; else four accesses of one element.
+template <bool aligned, class T>
+KD_FUNCTION void load4(const T* from, float* out) {
+  if constexpr (aligned) {
+    load4_aligned(from, out);
+  } else {
+    out[0] = to_float(from[0]);
+    out[1] = to_float(from[1]);
+    out[2] = to_float(from[2]);
+    out[3] = to_float(from[3]);
+  }
+}
+
+/// to_where[0..3] = in[0..3] rounded to T, with load4's meaning of `aligned`.
+template <bool aligned, class T>
+KD_FUNCTION void store4(T* to_where, const float* in) {
+  if constexpr (aligned) {
+    store4_aligned(to_where, in);
+  } else {
+    to_where[0] = to<T>(in[0]);
+    to_where[1] = to<T>(in[1]);
+    to_where[2] = to<T>(in[2]);
+    to_where[3] = to<T>(in[3]);
+  }
+}
+
+// ---- Cooperation of threads (the emulator brings its own) -----------------------------------------------------
+#ifndef KDAGEN_EMULATOR
+
+/// All threads of the block meet; what they wrote to shared and global memory before is seen by all after.
+KD_FUNCTION void block_barrier() { __syncthreads(); }
+
+/// The same for the 32 lanes of a warp.
+KD_FUNCTION void warp_barrier() { __syncwarp(); }
+
+/// The value that lane (own lane ^ mask) hands over in the same call. All 32 lanes take part. Orders no memory.
+template <class T>
+KD_FUNCTION T lane_xor(T value, int mask) {
+  return __shfl_xor_sync(0xffffffffu, value, mask);
+}
+
+#endif
+}  // namespace kdagen_device
+
+using namespace kdagen_device;
