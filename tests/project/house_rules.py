@@ -16,7 +16,7 @@ def tracked_files(root: Path) -> list[str]:
     listed = subprocess.run(["git", "-C", root, "ls-files", "-co", "--exclude-standard"], capture_output=True, text=True)
     if listed.returncode == 0:
         return [name for name in listed.stdout.splitlines() if (root / name).is_file()]
-    return [str(path.relative_to(root)) for path in root.rglob("*") if path.is_file() and "build" not in path.parts]
+    return [str(path.relative_to(root)) for path in root.rglob("*") if path.is_file() and not {"build", ".cache"} & set(path.parts)]
 
 
 def complaints(root: Path, name: str) -> list[str]:
