@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// Evaluates a kda.kernel, forward or backward, before or after rewriting, on the CPU: the judge of everything emitted.
+//
+// Arrays are dense, axes in the canonical order whatever the layout in memory: token tensors [B*T, H, D] (dead rows
+// included; without an axis that the tensor lacks), per-chunk tensors [capacity, H, D] by dense tile number, params
+// [H, D], [H], [D] or []. Rows after the last sequence and surplus tiles are 0 in every output and never read.
+#pragma once
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "codegen/evaluator/instance.h"
+#include "codegen/ir/Dialect.h"
+
+namespace kdagen::evaluator {
+
+/// Dense values in canonical order; values.size() is the product of `shape`.
+struct Array {
+  std::vector<double> values;
+  std::vector<int64_t> shape;
+};
+using Arrays = std::map<std::string, Array>;
+
+/// f64: every op in double. f32: every op rounded to float, sums in the orders of orders.h, kda.fma by std::fma,
+/// kda.round really rounding; functions (2^x, 1/x, ...) by the C library in float, where a GPU has approximations.
+enum class Arithmetic { f64, f32 };
+
+/// The values of kda.detach ops at a base point, in program order: one list of numbers per op and tile.
+using DetachedValues = std::vector<std::vector<std::vector<double>>>;
+
+struct EvaluateOptions {
+  Arithmetic arithmetic = Arithmetic::f64;
+  /// f64 only: kda.round really rounds (f32 always does). Off: the identity.
+  bool obey_rounds = false;
+  /// Outputs are rounded to their storage type.
+  bool store_rounding = false;
+  /// Inputs are rounded to their storage type on entry; off only for finite differences.
+  bool round_inputs = true;
+  /// f64 only: fill Result::error_bounds.
+  bool running_error = false;
+  /// Inner values to return, by the user's name.
+  std::set<std::string> taps;
+  /// Filled with the values of kda.detach if not null.
+  DetachedValues* record_detached = nullptr;
+  /// Taken as the values of kda.detach if not null.
+  const DetachedValues* held_detached = nullptr;
+};
+
+struct Result {
+  /// Every output by tensor name (the stored number: value * 2^anchor), and the taps.
+  Arrays tensors;
+  /// With running_error: beside each element of `tensors` a first-order bound on |float32 - exact| of the same program
+  /// (number.h); with store_rounding the storage rounding is included.
+  Arrays error_bounds;
+};
+
+/// Inputs by tensor name. An optional input that is absent reads as 0. Throws UsageError when a required input is
+/// missing or has the wrong number of elements, SpecError when the kernel needs a value before it can be known.
+Result evaluate(kda::KernelOp kernel, const Arrays& inputs, const Instance& instance,
+                const EvaluateOptions& options = {});
+
+/// For every output of a forward kernel, E = the sum of the arguments (log2) of the exponential factors in its product,
+/// 0 where there is none: with cotangents scaled by 2^-E, output * cotangent is O(1).
+Arrays output_exponents(kda::KernelOp forward, const Arrays& inputs, const Instance& instance);
+
+/// The canonical dense shape of a tensor with these axes.
+std::vector<int64_t> dense_shape(kda::KernelOp kernel, mlir::ArrayRef<mlir::StringAttr> axes, const Instance& instance);
+
+}  // namespace kdagen::evaluator
