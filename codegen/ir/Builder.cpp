@@ -69,17 +69,34 @@ Value Builder::shift(Value x, StringRef over, int64_t amount, double fill) {
                                   builder_.getF64FloatAttr(fill));
 }
 Value Builder::index(StringRef over) {
-  return builder_.create<IndexOp>(location_, make_type({over.str()}), builder_.getStringAttr(over));
+  SmallVector<std::string> axes = {over.str()};
+  if (kernel().axis(over).getRole() == AxisRole::Rows)
+    for (AxisRole role : {AxisRole::Batch, AxisRole::Chunk})
+      if (auto axis = kernel().axis(role)) axes.push_back(axis.getName().getValue().str());
+  return builder_.create<IndexOp>(location_, make_type(axes), builder_.getStringAttr(over));
 }
 Value Builder::broadcast_like(Value x, Value like) {
   auto type = union_type({x, like}, type_of(x).getElement().isInteger(1));
   return type == x.getType() ? x : builder_.create<BroadcastOp>(location_, type, x).getResult();
 }
 Value Builder::sum_to(Value x, Value like) {
-  SmallVector<std::string> over;
-  for (StringAttr axis : type_of(x).getAxes())
-    if (!type_of(like).hasAxis(axis.getValue())) over.push_back(axis.getValue().str());
-  return over.empty() ? x : sum(x, over);
+  auto missing = [&](llvm::ArrayRef<AxisRole> roles) {
+    SmallVector<std::string> over;
+    for (AxisRole role : roles)
+      if (has_role(x, role) && !has_role(like, role)) over.push_back(kernel().axis(role).getName().getValue().str());
+    return over;
+  };
+  auto reduce = [&](llvm::ArrayRef<AxisRole> roles) {
+    if (auto over = missing(roles); !over.empty()) x = sum(x, over);
+  };
+  bool over_tiles = !missing({AxisRole::Batch, AxisRole::Chunk}).empty();
+  if (!over_tiles) reduce({AxisRole::Feature});
+  reduce({AxisRole::Rows});
+  reduce({AxisRole::Batch, AxisRole::Chunk});
+  reduce({AxisRole::Feature});
+  reduce({AxisRole::Group});
+  reduce({AxisRole::Head});
+  return x;
 }
 
 }  // namespace kdagen::kda

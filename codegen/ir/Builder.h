@@ -43,13 +43,16 @@ class Builder {
   mlir::Value max_reduce(mlir::Value x, llvm::ArrayRef<std::string> over);
   mlir::Value scan(mlir::Value x, llvm::StringRef over, bool exclusive, bool reverse);
   mlir::Value last(mlir::Value x, llvm::StringRef over);
-  /// `like` gives the result's axes (x's axes and `over`).
+  /// The result has x's axes and `over`.
   mlir::Value at_last(mlir::Value x, llvm::StringRef over);
   mlir::Value shift(mlir::Value x, llvm::StringRef over, int64_t amount, double fill);
+  /// Row numbers {b, n, t} or column numbers {d}.
   mlir::Value index(llvm::StringRef over);
   /// x with the axes of `like` added (x itself if it has them all).
   mlir::Value broadcast_like(mlir::Value x, mlir::Value like);
-  /// x summed over the axes it has and `like` lacks: the adjoint of broadcast (x itself if there are none).
+  /// x summed over the axes it has and `like` lacks: the adjoint of broadcast (x itself if there are none). One kda.sum
+  /// for each stage, so that each has one order of additions: inside a tile features, then rows; over tiles (parameter
+  /// gradients) rows, then batch and chunk together, then features, then heads.
   mlir::Value sum_to(mlir::Value x, mlir::Value like);
 
   /// The union of the operands' axes in the kernel's order, f32 or i1.

@@ -36,9 +36,10 @@ def Kda_KernelOp : Kda_Op<"kernel", [IsolatedFromAbove, NoTerminator, SingleBloc
 
 def Kda_InputOp : Kda_Op<"input", [Pure]> {
   let summary = "a tensor read from memory, widened to f32";
-  let description = [{role: input | param | cotangent | residual. `storage` is its type in memory. lower/upper: declared bounds.}];
+  let description = [{role: input | param | cotangent | residual. `storage` is its type in memory. lower/upper: declared bounds.
+    `absent`: what an optional tensor reads as when the caller leaves it out (0 if not given).}];
   let arguments = (ins StrAttr:$tensor, StrAttr:$role, TypeAttr:$storage, OptionalAttr<F64Attr>:$lower,
-                       OptionalAttr<F64Attr>:$upper, UnitAttr:$optional);
+                       OptionalAttr<F64Attr>:$upper, UnitAttr:$optional, OptionalAttr<F64Attr>:$absent);
   let results = (outs Kda_ValueType:$result);
   let assemblyFormat = "$tensor `role` $role `storage` $storage attr-dict `:` type($result)";
 }
