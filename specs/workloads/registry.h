@@ -4,10 +4,10 @@
 #include <map>
 #include <string>
 
-#include "specs/workloads/workload.h"
+#include "specs/workloads/kda_k1.h"
 
 namespace kdagen {
 
-inline std::map<std::string, const Workload& (*)()> registered_workloads() { return {}; }
+inline std::map<std::string, const Workload& (*)()> registered_workloads() { return {{"kda_k1", kda_k1_workload}}; }
 
 }  // namespace kdagen

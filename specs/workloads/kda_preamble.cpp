@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "specs/workloads/kda_preamble.h"
+
+#include <cmath>
+#include <numbers>
+
+#include <kdagen/error.h>
+
+namespace kdagen {
+namespace {
+
+constexpr double log2e = std::numbers::log2e;
+constexpr double ln2 = std::numbers::ln2;
+
+struct Sigmoid {
+  double value, slope;
+};
+
+// With e = exp(-|z|) neither the value nor the slope e/(1+e)^2 cancels at saturation.
+Sigmoid sigmoid(double z) {
+  double e = std::exp(-std::fabs(z));
+  double inverse = 1 / (1 + e);
+  return {z >= 0 ? inverse : e * inverse, e * inverse * inverse};
+}
+
+std::string choice(const Problem& problem, const std::string& name, const std::vector<std::string>& allowed) {
+  std::string value = problem.options.text(name, allowed.front());
+  std::string list;
+  for (const std::string& candidate : allowed) {
+    if (candidate == value) return value;
+    list += (list.empty() ? "" : ", ") + candidate;
+  }
+  throw UsageError("option " + name + "=" + value + ": the workload of " + problem.spec + " knows " + list);
+}
+
+void normalise(const double* x, int64_t dim, double eps, double* normal, double& inverse) {
+  double sum = 0;
+  for (int64_t d = 0; d < dim; ++d) sum += x[d] * x[d];
+  inverse = 1 / std::sqrt(sum + eps);
+  for (int64_t d = 0; d < dim; ++d) normal[d] = x[d] * inverse;
+}
+
+/// dx = (dy - y <dy, y>) * inverse, exact for any eps >= 0.
+void normalise_backward(const double* y, const double* dy, double inverse, int64_t dim, double* dx) {
+  double along = 0;
+  for (int64_t d = 0; d < dim; ++d) along += dy[d] * y[d];
+  for (int64_t d = 0; d < dim; ++d) dx[d] = (dy[d] - y[d] * along) * inverse;
+}
+
+const std::vector<double>& values(const Tensors& tensors, const std::string& name) {
+  auto found = tensors.find(name);
+  if (found == tensors.end()) throw UsageError("input " + name + " is missing");
+  return found->second.values;
+}
+
+}  // namespace
+
+PreambleOptions preamble_options(const Problem& problem) {
+  PreambleOptions options;
+  options.lower_bound = problem.options.number("lower_bound", options.lower_bound);
+  options.eps = problem.options.number("eps", options.eps);
+  options.scale = problem.options.number("scale", 0);
+  if (options.scale == 0) options.scale = 1 / std::sqrt(static_cast<double>(problem.shape.dim));
+  options.handover = choice(problem, "handover", {"raw", "premult", "premult4", "fused"});
+  options.pure = choice(problem, "gt", {"k2", "pure"}) == "pure";
+  options.diagonal = choice(problem, "diag", {"0", "1"}) == "1";
+  options.anchored = choice(problem, "anchor", {"none", "static"}) == "static";
+  if (options.pure && (options.handover == "premult" || options.handover == "fused"))
+    throw UsageError("option gt=pure: handover=" + options.handover + " is gt=k2; use handover=raw or premult4");
+  if (options.anchored)
+    options.anchor = std::lrint(problem.shape.chunk * std::fabs(options.lower_bound) * log2e / 2);
+  return options;
+}
+
+PreambleChunk run_preamble(const PreambleOptions& options, const Tensors& inputs, const Shape& shape, const Tile& tile,
+                           int64_t head) {
+  const int64_t dim = shape.dim, rows = tile.rows;
+  const auto &q = values(inputs, "q"), &k = values(inputs, "k"), &v = values(inputs, "v");
+  const auto &g_raw = values(inputs, "g_raw"), &beta_raw = values(inputs, "beta_raw");
+  const double a = std::exp(values(inputs, "A_log")[head]);
+  const double* dt_bias = &values(inputs, "dt_bias")[head * dim];
+
+  PreambleChunk chunk;
+  chunk.rows = rows;
+  for (auto* matrix : {&chunk.q_n, &chunk.k_n, &chunk.sigmoid_slope, &chunk.g_c}) matrix->resize(rows * dim);
+  for (auto* column : {&chunk.q_inv, &chunk.k_inv, &chunk.beta, &chunk.beta_slope}) column->resize(rows);
+  chunk.g_T.assign(dim, 0.0);
+  for (int64_t r = 0; r < rows; ++r) {
+    const int64_t row = (tile.first_row + r) * shape.heads + head;
+    normalise(&q[row * dim], dim, options.eps, &chunk.q_n[r * dim], chunk.q_inv[r]);
+    normalise(&k[row * dim], dim, options.eps, &chunk.k_n[r * dim], chunk.k_inv[r]);
+    for (int64_t d = 0; d < dim; ++d) {
+      Sigmoid gate = sigmoid(a * (g_raw[row * dim + d] + dt_bias[d]));
+      chunk.sigmoid_slope[r * dim + d] = gate.slope;
+      chunk.g_T[d] += options.lower_bound * log2e * gate.value;
+      chunk.g_c[r * dim + d] = chunk.g_T[d];
+    }
+    Sigmoid beta = sigmoid(beta_raw[row]);
+    chunk.beta[r] = beta.value;
+    chunk.beta_slope[r] = beta.slope;
+    chunk.v.insert(chunk.v.end(), &v[row * dim], &v[row * dim] + dim);
+  }
+  return chunk;
+}
+
+ChunkOperands exact_operands(const PreambleOptions& options, const PreambleChunk& chunk) {
+  const int64_t dim = chunk.g_T.size(), size = chunk.rows * dim;
+  ChunkOperands operands;
+  operands.rows = chunk.rows;
+  operands.v = chunk.v;
+  operands.beta = chunk.beta;
+  for (auto* matrix : {&operands.q_d, &operands.k_d, &operands.k_i, &operands.k_r}) matrix->resize(size);
+  for (double g_T : chunk.g_T) {
+    operands.anchor.push_back(std::rint(g_T / 2));
+    operands.decay.push_back(std::exp2(g_T));
+  }
+  for (int64_t i = 0; i < size; ++i) {
+    const int64_t d = i % dim;
+    const double rise = std::exp2(chunk.g_c[i] - operands.anchor[d]);
+    operands.q_d[i] = chunk.q_n[i] * rise * options.scale;
+    operands.k_d[i] = chunk.k_n[i] * rise;
+    operands.k_i[i] = chunk.k_n[i] * std::exp2(operands.anchor[d] - chunk.g_c[i]);
+    operands.k_r[i] = chunk.k_n[i] * std::exp2(chunk.g_T[d] - chunk.g_c[i]);
+  }
+  return operands;
+}
+
+namespace {
+
+/// d loss / d g of every row, in log2 units: suffix sums of the terms through g_c, the chunk total's share on every
+/// row, and the k_r terms as an exclusive prefix sum (k_r depends on g_T - g_c).
+std::vector<double> gate_gradient(const ChunkOperands& operands, const ChunkCotangents& cotangents, int64_t dim) {
+  const int64_t rows = operands.rows;
+  std::vector<double> result(rows * dim);
+  for (int64_t d = 0; d < dim; ++d) {
+    double suffix = cotangents.decay_exponent[d];
+    for (int64_t r = rows - 1; r >= 0; --r) {
+      const int64_t i = r * dim + d;
+      suffix += operands.q_d[i] * cotangents.q_d[i] + operands.k_d[i] * cotangents.k_d[i] -
+                operands.k_i[i] * cotangents.k_i[i];
+      result[i] = suffix;
+    }
+    double prefix = 0;
+    for (int64_t r = 0; r < rows; ++r) {
+      const int64_t i = r * dim + d;
+      result[i] = ln2 * (result[i] + prefix);
+      prefix += operands.k_r[i] * cotangents.k_r[i];
+    }
+  }
+  return result;
+}
+
+}  // namespace
+
+void accumulate_gradients(const PreambleOptions& options, const Tensors& inputs, const Shape& shape, const Tile& tile,
+                          int64_t head, const PreambleChunk& chunk, const ChunkOperands& operands,
+                          const ChunkCotangents& cotangents, Tensors& gradients) {
+  const int64_t dim = shape.dim;
+  const double a = std::exp(values(inputs, "A_log")[head]);
+  const double* dt_bias = &values(inputs, "dt_bias")[head * dim];
+  const auto& g_raw = values(inputs, "g_raw");
+  const std::vector<double> dg = gate_gradient(operands, cotangents, dim);
+  auto &dq = gradients["dq"].values, &dk = gradients["dk"].values, &dv = gradients["dv"].values;
+  auto &dg_raw = gradients["dg_raw"].values, &ddt_bias = gradients["ddt_bias"].values;
+  double& dA_log = gradients["dA_log"].values[head];
+  std::vector<double> dq_n(dim), dk_n(dim);
+  for (int64_t r = 0; r < chunk.rows; ++r) {
+    const int64_t row = (tile.first_row + r) * shape.heads + head;
+    for (int64_t d = 0; d < dim; ++d) {
+      const int64_t i = r * dim + d;
+      const double rise = std::exp2(chunk.g_c[i] - operands.anchor[d]);
+      dq_n[d] = cotangents.q_d[i] * rise * options.scale;
+      dk_n[d] = cotangents.k_d[i] * rise + cotangents.k_i[i] * std::exp2(operands.anchor[d] - chunk.g_c[i]) +
+                cotangents.k_r[i] * std::exp2(chunk.g_T[d] - chunk.g_c[i]);
+      const double d_logit = dg[i] * options.lower_bound * log2e * chunk.sigmoid_slope[i];
+      dg_raw[row * dim + d] = d_logit * a;
+      ddt_bias[head * dim + d] += d_logit * a;
+      dA_log += d_logit * a * (g_raw[row * dim + d] + dt_bias[d]);
+      dv[row * dim + d] = cotangents.v[i];
+    }
+    normalise_backward(&chunk.q_n[r * dim], dq_n.data(), chunk.q_inv[r], dim, &dq[row * dim]);
+    normalise_backward(&chunk.k_n[r * dim], dk_n.data(), chunk.k_inv[r], dim, &dk[row * dim]);
+    gradients["dbeta_raw"].values[row] = cotangents.beta[r] * chunk.beta_slope[r];
+  }
+}
+
+}  // namespace kdagen

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// kda_k1's forward and reverse-mode gradient in float64, written by hand and independent of the compiler: row
+// normalisation, gate, in-chunk cumulative sum. Exponents (g_c, g_T) are in log2 units.
+#pragma once
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "specs/workloads/kda_k2.h"
+#include "specs/workloads/workload.h"
+
+namespace kdagen {
+
+/// kda_k1's options, with the defaults of the spec.
+struct PreambleOptions {
+  double lower_bound = -5;  ///< nats per token
+  double scale = 0;         ///< on q; 1/sqrt(dim) unless set
+  double eps = 1e-6;
+  std::string handover = "raw";  ///< raw, premult, premult4 or fused
+  bool pure = false;             ///< gt=pure: dg_T is the plain cotangent of g_T
+  bool diagonal = false;         ///< diag=1: M's diagonal is an output of its own
+  bool anchored = false;         ///< anchor=static
+  int64_t anchor = 0;            ///< n: q_d, k_d are stored times 2^n, k_i times 2^-n; 0 unless anchored
+};
+/// Throws UsageError on values that kda_k1 does not have, and on gt=pure with premult or fused.
+PreambleOptions preamble_options(const Problem& problem);
+
+/// One chunk of one head; matrices are [rows, dim].
+struct PreambleChunk {
+  int64_t rows = 0;
+  std::vector<double> q_n, k_n;
+  std::vector<double> q_inv, k_inv;  ///< [rows] 1/sqrt(sum x^2 + eps)
+  std::vector<double> sigmoid_slope;  ///< sigmoid'(a (g_raw + dt_bias))
+  std::vector<double> g_c;
+  std::vector<double> g_T;             ///< [dim]
+  std::vector<double> beta, beta_slope;  ///< [rows] sigmoid and sigmoid' of beta_raw
+  std::vector<double> v;
+};
+PreambleChunk run_preamble(const PreambleOptions& options, const Tensors& inputs, const Shape& shape, const Tile& tile,
+                           int64_t head);
+
+/// The exact operands of the consumer, anchored per feature at rint(g_T/2).
+ChunkOperands exact_operands(const PreambleOptions& options, const PreambleChunk& chunk);
+
+/// Adds one chunk's exact gradients into dq, dk, dg_raw, dv, dbeta_raw, dA_log, ddt_bias (canonical shapes).
+/// The cotangents must be those of exact operands with no separate diagonal.
+void accumulate_gradients(const PreambleOptions& options, const Tensors& inputs, const Shape& shape, const Tile& tile,
+                          int64_t head, const PreambleChunk& chunk, const ChunkOperands& operands,
+                          const ChunkCotangents& cotangents, Tensors& gradients);
+
+}  // namespace kdagen
