@@ -37,6 +37,11 @@ inline Value less_equal(const Operand& a, const Operand& b) { return detail::com
 inline Value equal(const Operand& a, const Operand& b) { return detail::comparison("equal", {a, b}); }
 inline Value isnan(const Operand& x) { return detail::comparison("isnan", {x}); }
 
+inline Value operator<(const Operand& a, const Operand& b) { return less(a, b); }
+inline Value operator<=(const Operand& a, const Operand& b) { return less_equal(a, b); }
+inline Value operator>(const Operand& a, const Operand& b) { return less(b, a); }
+inline Value operator>=(const Operand& a, const Operand& b) { return less_equal(b, a); }
+
 /// a where the condition holds, else b. The gradient flows to the side taken.
 inline Value select(const Operand& condition, const Operand& a, const Operand& b) {
   return Value(detail::make_node("select", {condition, a, b}, 0));

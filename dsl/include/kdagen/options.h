@@ -166,6 +166,8 @@ class Options {
   void declare(const OptionInfo& info, const Location& where) const {
     require_identifier("the option name", info.name, where);
     const auto& common = common_options();
+    if (info.name == "ln2" || info.name == "log2e")
+      spec_error(where, "option " + info.name + ": the name is a constant's; choose another");
     if (std::find(common.begin(), common.end(), info.name) != common.end())
       spec_error(where, "option " + info.name + " is common to all specs; give the spec's own another name");
     for (const OptionInfo& other : state_->declared)
