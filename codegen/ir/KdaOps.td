@@ -49,11 +49,13 @@ def Kda_OutputOp : Kda_Op<"output"> {
   let description = [{
     role: output | gradient | param_gradient | residual | tap. `axes` are the tensor's axes (a value with fewer is
     broadcast). unit_*: the caller hands over cotangent/unit (as kda.constant; used by derive).
-    `anchor`: the stored number is value * 2^anchor.
+    `anchor`: the stored number is the user's value * 2^anchor; the factor is already part of `value` (its exponential
+    is 2^(exponent + anchor)). `anchor_kind`: static | subchunk, while the anchor still has to be chosen.
   }];
   let arguments = (ins Kda_ValueType:$value, StrAttr:$tensor, StrAttr:$role, TypeAttr:$storage, StrArrayAttr:$axes,
                        OptionalAttr<F64Attr>:$unit_coefficient, OptionalAttr<ArrayAttr>:$unit_symbols,
-                       DefaultValuedAttr<I64Attr, "0">:$anchor);
+                       DefaultValuedAttr<I64Attr, "0">:$anchor,
+                       OptionalAttr<StrAttr>:$anchor_kind);
   let assemblyFormat = "$value `as` $tensor `role` $role `storage` $storage `axes` $axes attr-dict `:` type($value)";
 }
 
