@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+// Kernel IR: what the scheduler decides and the emitter prints. Statements move *fragments* (a kda value in one of the
+// two thread maps) between registers, shared memory and global memory. See docs/design/kernel-ir.md.
+#pragma once
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "codegen/ir/Dialect.h"
+
+namespace kdagen::schedule {
+
+/// A map of tile axes to threads. Row: `lanes` lanes a row, a lane owning columns 4l..4l+3 and n/2+4l..+3 of one row.
+/// Column: a thread owns one column and the 8 rows of one scan block.
+enum class Map : uint8_t { Row, Column };
+inline Map other(Map map) { return map == Map::Row ? Map::Column : Map::Row; }
+
+/// Which tile axes a value has.
+enum class Shape : uint8_t { Tile, Rows, Columns, Single };
+Shape shape_of(mlir::Value value);
+/// Elements of a value that one thread holds in this map: 8 or 1.
+inline bool is_array(Shape shape, Map map) {
+  return shape == Shape::Tile || shape == (map == Map::Row ? Shape::Columns : Shape::Rows);
+}
+
+/// Tile geometry and launch shape: one point of the tuning space.
+struct Tiling {
+  int chunk = 16;            // rows of a tile
+  int dim = 128;             // columns
+  int width = 128;           // dim rounded up to a power of two; 1 without a feature axis
+  int lanes = 16;            // lanes a row
+  int threads = 256;         // threads a block
+  int rows_per_step = 16;    // threads / lanes
+  int steps = 1;             // steps a tile
+  int tiles_per_block = 8;
+  int min_blocks = 2;        // residency asked of the compiler
+  bool heads_fastest = true; // neighbouring blocks work on neighbouring heads
+  int blocks_per_step() const { return rows_per_step / 8; }  // scan blocks of 8 rows
+  int total_rows() const { return steps * rows_per_step; }
+  int total_blocks() const { return total_rows() / 8; }
+};
+
+/// Tiles in a segment of parameter sums (design: 8 consecutive tiles of a head).
+inline constexpr int kTilesPerSegment = 8;
+
+enum class Layout : uint8_t {
+  StepTile,      // [rows_per_step][width]
+  ChunkTile,     // [total_rows][width]
+  ChunkRows,     // [total_rows]
+  Columns,       // [width]
+  BlockColumns,  // [total_blocks][width]: one number a column and scan block
+};
+
+/// A piece of shared memory.
+struct Buffer {
+  std::string name;
+  Layout layout;
+  mlir::Value value;  // what it holds (or sums)
+  int offset = 0;     // floats from the start of the block's shared memory
+};
+
+enum class Kind : uint8_t {
+  Load,         // value (kda.input) from global memory
+  Pointwise,    // op, element by element
+  RowReduce,    // op: sum or maximum over the columns of a row
+  Publish,      // value to buffer
+  Fetch,        // value from buffer
+  ScanBlocks,   // op: sums inside blocks of 8 rows; block sums to buffer
+  ScanCarry,    // op: adds the sums of the blocks before
+  RowScan,      // op: scan of one number a row, from buffer
+  BlockTotals,  // op: sum (or maximum) of each block of 8 rows to buffer
+  Total,        // op: from the block totals in buffer
+  RowTotal,     // op: total of one number a row, from buffer
+  PublishLast,  // op (kda.last): the last valid row to buffer
+  FetchShifted, // op (kda.shift): another row of buffer
+  Store,        // op (kda.output) to global memory
+  Accumulate,   // op (sum over tiles): adds this tile's total to the running sum; from buffer when it has rows
+  Barrier,
+};
+
+struct Statement {
+  Kind kind;
+  Map map = Map::Row;
+  mlir::Operation* op = nullptr;
+  mlir::Value value;
+  int buffer = -1;
+  std::string note;  // Barrier: the hazard it serves
+};
+
+/// Straight code, or a loop over the steps of a tile.
+struct Region {
+  bool loop = false;
+  bool reverse = false;
+  std::vector<Statement> statements;
+};
+
+/// A sum over tiles: the running sum a block keeps, and where it goes.
+struct ParameterSum {
+  kda::SumOp op;
+  Shape partial;  // Columns or Single: what is kept until the finish kernel
+  std::string name;
+};
+
+struct Program {
+  kda::KernelOp kernel;
+  Tiling tiling;
+  std::vector<Statement> prologue;  // once a block: parameter-only values
+  std::vector<Region> regions;      // for each tile
+  std::vector<Buffer> buffers;
+  std::vector<ParameterSum> parameter_sums;
+  int shared_floats = 0;
+};
+
+}  // namespace kdagen::schedule

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "codegen/schedule/normalise.h"
+
+#include "codegen/ir/Builder.h"
+#include "kdagen/error.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/Pass/PassManager.h"
+#include "mlir/Transforms/Passes.h"
+
+using namespace mlir;
+using namespace kdagen::kda;
+
+namespace kdagen::schedule {
+namespace {
+
+/// e = 2^(-|z| log2e), in (0, 1]: the one exponential of sigmoid, its derivative and softplus.
+Value decaying_exponential(kda::Builder& build, Value z) {
+  return build.exp2(build.mul(build.neg(build.pointwise<AbsOp>({z})), Scalar::ln2().inverse()));
+}
+
+Value expand(kda::Builder& build, Operation* op) {
+  if (auto sigmoid = dyn_cast<SigmoidOp>(op)) {
+    Value z = sigmoid.getX(), e = decaying_exponential(build, z);
+    Value r = build.pointwise<RcpOp>({build.add(build.constant(1.0), e)});
+    Value non_negative = build.compare<LessEqualOp>({build.constant(0.0), z});
+    return build.select(non_negative, r, build.mul(e, r));
+  }
+  if (auto gradient = dyn_cast<SigmoidGradOp>(op)) {
+    Value e = decaying_exponential(build, gradient.getX());
+    Value r = build.pointwise<RcpOp>({build.add(build.constant(1.0), e)});
+    return build.mul(build.mul(e, r), r);
+  }
+  if (auto softplus = dyn_cast<SoftplusOp>(op)) {
+    Value z = softplus.getX();
+    Value positive = build.pointwise<ReluOp>({z});
+    return build.add(positive, build.pointwise<Log1pOp>({decaying_exponential(build, z)}));
+  }
+  return {};
+}
+
+bool lists(ArrayAttr over, AxisAttr axis) {
+  return axis && llvm::any_of(over, [&](Attribute name) { return name == axis.getName(); });
+}
+
+/// sum over {d, t} -> sum over t of sum over d; likewise max_reduce. Sums over tiles are left whole.
+template <typename OpTy>
+Value split(kda::Builder& build, OpTy op, KernelOp kernel) {
+  auto rows = kernel.axis(AxisRole::Rows), feature = kernel.axis(AxisRole::Feature), chunk = kernel.axis(AxisRole::Chunk);
+  if (lists(op.getOver(), chunk) || !lists(op.getOver(), rows) || !lists(op.getOver(), feature)) return {};
+  std::string row = rows.getName().str(), column = feature.getName().str();
+  if constexpr (std::is_same_v<OpTy, SumOp>) return build.sum(build.sum(op.getX(), {column}), {row});
+  return build.max_reduce(build.max_reduce(op.getX(), {column}), {row});
+}
+
+void complete_outputs(KernelOp kernel) {
+  OpBuilder raw(kernel.getContext());
+  for (auto output : llvm::make_early_inc_range(kernel.block().getOps<OutputOp>())) {
+    raw.setInsertionPoint(output);
+    kda::Builder build(raw, output.getValue().getLoc());
+    SmallVector<std::string> axes;
+    for (Attribute axis : output.getAxes()) axes.push_back(cast<StringAttr>(axis).str());
+    auto rows = kernel.axis(AxisRole::Rows);
+    bool per_tile = rows && llvm::is_contained(axes, rows.getName().str());
+    for (StringAttr axis : type_of(output.getValue()).getAxes()) axes.push_back(axis.str());
+    if (per_tile)
+      for (auto role : {AxisRole::Batch, AxisRole::Chunk}) axes.push_back(kernel.axis(role).getName().str());
+    auto type = build.make_type(axes);
+    if (type != output.getValue().getType())
+      output.getValueMutable().assign(raw.create<BroadcastOp>(output.getLoc(), type, output.getValue()));
+  }
+}
+}  // namespace
+
+void normalise(ModuleOp module) {
+  for (auto kernel : module.getOps<KernelOp>()) {
+    OpBuilder raw(kernel.getContext());
+    for (Operation& op : llvm::make_early_inc_range(kernel.block())) {
+      raw.setInsertionPoint(&op);
+      kda::Builder build(raw, op.getLoc());
+      Value replacement = expand(build, &op);
+      if (auto sum = dyn_cast<SumOp>(op)) replacement = split(build, sum, kernel);
+      if (auto max = dyn_cast<MaxReduceOp>(op)) replacement = split(build, max, kernel);
+      if (auto detach = dyn_cast<DetachOp>(op)) replacement = detach.getX();
+      if (!replacement) continue;
+      if (replacement.getDefiningOp() && !isa<DetachOp>(op)) replacement.setLoc(op.getLoc());
+      op.getResult(0).replaceAllUsesWith(replacement);
+      op.erase();
+    }
+    complete_outputs(kernel);
+  }
+  PassManager passes(module.getContext());
+  passes.addPass(createCSEPass());
+  passes.addPass(createCanonicalizerPass());
+  if (failed(passes.run(module))) throw KdagenBug("normalise: the verifier rejects the kernel");
+}
+
+}  // namespace kdagen::schedule

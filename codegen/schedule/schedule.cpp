@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "codegen/schedule/schedule.h"
+
+#include <algorithm>
+#include <bit>
+#include <charconv>
+#include <map>
+
+#include <fmt/format.h>
+
+#include "codegen/schedule/homes.h"
+#include "codegen/schedule/order.h"
+#include "codegen/schedule/shared_memory.h"
+#include "codegen/schedule/sweeps.h"
+#include "kdagen/error.h"
+
+using namespace kdagen::kda;
+
+namespace kdagen::schedule {
+namespace {
+
+constexpr int kColumnsPerLane = 8;
+
+std::map<std::string, int> parse_keys(const std::string& text) {
+  std::map<std::string, int> keys;
+  for (size_t begin = 0; begin < text.size();) {
+    size_t end = std::min(text.find(',', begin), text.size()), equals = text.find('=', begin);
+    std::string item = text.substr(begin, end - begin);
+    int value = 0;
+    bool known = equals < end;
+    std::string key = known ? text.substr(begin, equals - begin) : item;
+    if (known) {
+      auto [rest, error] = std::from_chars(text.data() + equals + 1, text.data() + end, value);
+      known = error == std::errc() && rest == text.data() + end;
+    }
+    if (!known || (key != "threads" && key != "tiles_per_block" && key != "min_blocks" && key != "heads_fastest"))
+      throw UsageError(fmt::format("option schedule: '{}' is not understood; default, baseline, tuned, or a list of threads=N, "
+                                   "tiles_per_block=N, min_blocks=N, heads_fastest=0|1 would pass", item));
+    keys[key] = value;
+    begin = end + 1;
+  }
+  return keys;
+}
+
+void check(const Tiling& tiling, const std::string& schedule) {
+  int least = std::max(tiling.width, 32);
+  bool threads = std::has_single_bit(unsigned(tiling.threads)) && tiling.threads >= least && tiling.threads <= 1024;
+  if (!threads)
+    throw UsageError(fmt::format("option schedule={}: threads must be a power of two from {} to 1024 at dim {}", schedule, least, tiling.dim));
+  bool tiles = tiling.tiles_per_block == 1 || tiling.tiles_per_block == 2 || tiling.tiles_per_block == 4 ||
+               (tiling.tiles_per_block > 0 && tiling.tiles_per_block % kTilesPerSegment == 0);
+  if (!tiles) throw UsageError(fmt::format("option schedule={}: tiles_per_block must be 1, 2, 4 or a multiple of 8", schedule));
+  if (tiling.min_blocks < 0 || tiling.min_blocks > 8)
+    throw UsageError(fmt::format("option schedule={}: min_blocks must be from 0 to 8", schedule));
+}
+}  // namespace
+
+Tiling choose_tiling(KernelOp kernel, const ScheduleOptions& options) {
+  Tiling tiling;
+  bool feature = bool(kernel.axis(AxisRole::Feature));
+  tiling.chunk = int(kernel.chunk());
+  tiling.dim = feature ? int(kernel.dim()) : 1;
+  tiling.width = feature ? std::max(kColumnsPerLane, int(std::bit_ceil(unsigned(tiling.dim)))) : 1;
+  tiling.lanes = feature ? tiling.width / kColumnsPerLane : 1;
+  tiling.heads_fastest = options.layout == "bthd";
+  int least = std::max(tiling.width, 32);
+  tiling.threads = std::clamp(int(std::bit_floor(unsigned(tiling.chunk * tiling.lanes))), least, std::max(256, least));
+  if (options.schedule == "baseline") {
+    if (!feature) throw UsageError("option schedule=baseline: the spec has no feature axis; schedule=default would pass");
+    tiling.threads = 256;
+    tiling.tiles_per_block = 1;
+  } else if (options.schedule != "default" && options.schedule != "tuned" && !options.schedule.empty()) {
+    for (auto [key, value] : parse_keys(options.schedule)) {
+      if (key == "threads") tiling.threads = value;
+      if (key == "tiles_per_block") tiling.tiles_per_block = value;
+      if (key == "min_blocks") tiling.min_blocks = value;
+      if (key == "heads_fastest") tiling.heads_fastest = value != 0;
+    }
+  }
+  check(tiling, options.schedule);
+  tiling.rows_per_step = tiling.threads / tiling.lanes;
+  tiling.steps = (tiling.chunk + tiling.rows_per_step - 1) / tiling.rows_per_step;
+  return tiling;
+}
+
+std::string tiling_text(const Tiling& tiling) {
+  return fmt::format("threads={},tiles_per_block={},min_blocks={},heads_fastest={}", tiling.threads, tiling.tiles_per_block,
+                     tiling.min_blocks, int(tiling.heads_fastest));
+}
+
+int shared_limit(const std::string& arch) {
+  static const std::map<std::string, int> limits = {
+      {"sm_80", 163}, {"sm_86", 99}, {"sm_87", 163}, {"sm_89", 99}, {"sm_90", 227}, {"sm_100", 227}, {"sm_103", 227}, {"sm_110", 227}, {"sm_120", 99}, {"sm_121", 99}};
+  std::string base = !arch.empty() && arch.back() == 'a' ? arch.substr(0, arch.size() - 1) : arch;
+  auto it = limits.find(base);
+  if (it == limits.end())
+    throw UsageError(fmt::format("--arch {}: not an architecture that emitted text can target; sm_80, 86, 87, 89, 90, 100, 103, 110, 120 or 121 would pass", arch));
+  return it->second * 1024;
+}
+
+Program schedule(mlir::ModuleOp module, const ScheduleOptions& options) {
+  Program program;
+  program.kernel = *module.getOps<KernelOp>().begin();
+  program.tiling = choose_tiling(program.kernel, options);
+  Homes homes = assign_homes(program.kernel);
+  Sweeps sweeps = assign_sweeps(program.kernel, program.tiling.steps);
+  order_statements(program, homes, sweeps);
+  place_buffers(program);
+  insert_barriers(program);
+  int limit = shared_limit(options.arch), needed = program.shared_floats * 4;
+  if (needed > limit)
+    throw UsageError(fmt::format("{}: {} bytes of shared memory needed at chunk {} and dim {}, {} has {}; a smaller chunk or dim would pass",
+                                 program.kernel.getSpec().str(), needed, program.tiling.chunk, program.tiling.dim, options.arch, limit));
+  return program;
+}
+
+std::string to_text(const Program& program) {
+  static const char* const kinds[] = {"load", "pointwise", "row_reduce", "publish", "fetch", "scan_blocks", "scan_carry", "row_scan",
+                                      "block_totals", "total", "row_total", "publish_last", "fetch_shifted", "store", "accumulate", "barrier"};
+  std::string text = fmt::format("// {} {}: {}\n", program.kernel.getSpec().str(), program.kernel.getDirection().str(), tiling_text(program.tiling));
+  mlir::AsmState state(program.kernel.getOperation());
+  auto print = [&](const Statement& s, const char* indent) {
+    std::string value;
+    llvm::raw_string_ostream stream(value);
+    if (s.value) s.value.printAsOperand(stream, state);
+    if (s.value && user_name(s.value)) stream << " " << *user_name(s.value);
+    if (s.op) stream << " = " << s.op->getName();
+    if (s.buffer >= 0) stream << " buffer " << s.buffer;
+    if (!s.note.empty()) stream << " " << s.note;
+    text += fmt::format("{}{} {} {}\n", indent, s.map == Map::Row ? "row   " : "column", kinds[int(s.kind)], stream.str());
+  };
+  text += "prologue\n";
+  for (const Statement& s : program.prologue) print(s, "  ");
+  for (const Region& region : program.regions) {
+    text += region.loop ? (region.reverse ? "steps, last to first\n" : "steps\n") : "tile\n";
+    for (const Statement& s : region.statements) print(s, "  ");
+  }
+  text += fmt::format("shared memory: {} bytes in {} buffers\n", program.shared_floats * 4, program.buffers.size());
+  return text;
+}
+
+}  // namespace kdagen::schedule
