@@ -13,6 +13,7 @@
 #include "codegen/schedule/shared_memory.h"
 #include "codegen/schedule/sweeps.h"
 #include "kdagen/error.h"
+#include "mlir/IR/AsmState.h"
 
 using namespace kdagen::kda;
 
@@ -117,8 +118,9 @@ Program schedule(mlir::ModuleOp module, const ScheduleOptions& options) {
 std::string to_text(const Program& program) {
   static const char* const kinds[] = {"load", "pointwise", "row_reduce", "publish", "fetch", "scan_blocks", "scan_carry", "row_scan",
                                       "block_totals", "total", "row_total", "publish_last", "fetch_shifted", "store", "accumulate", "barrier"};
-  std::string text = fmt::format("// {} {}: {}\n", program.kernel.getSpec().str(), program.kernel.getDirection().str(), tiling_text(program.tiling));
-  mlir::AsmState state(program.kernel.getOperation());
+  KernelOp kernel = program.kernel;
+  std::string text = fmt::format("// {} {}: {}\n", kernel.getSpec().str(), kernel.getDirection().str(), tiling_text(program.tiling));
+  mlir::AsmState state(kernel.getOperation());
   auto print = [&](const Statement& s, const char* indent) {
     std::string value;
     llvm::raw_string_ostream stream(value);
