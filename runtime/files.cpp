@@ -50,7 +50,7 @@ FileDescriptor::~FileDescriptor() {
   if (fd_ >= 0) ::close(fd_);
 }
 
-std::optional<std::string> read_file(const std::filesystem::path& path, std::string& error) {
+std::optional<std::string> read_file(const std::filesystem::path& path, std::string& error, bool only_own) {
   const auto fail = [&](std::string reason) {
     error = std::move(reason);
     return std::nullopt;
@@ -61,6 +61,8 @@ std::optional<std::string> read_file(const std::filesystem::path& path, std::str
   struct stat status {};
   if (::fstat(file.get(), &status) != 0) return fail(std::strerror(errno));
   if (!S_ISREG(status.st_mode)) return fail("not a regular file");
+  if (only_own && (status.st_uid != ::geteuid() || (status.st_mode & S_IWOTH)))
+    return fail("another user owns it or may write it");
   std::string bytes(static_cast<std::size_t>(status.st_size), '\0');
   std::size_t filled = 0;
   while (filled < bytes.size()) {

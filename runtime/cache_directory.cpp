@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/cache_directory.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "runtime/process.h"
+#include "runtime/warn.h"
+
+namespace kdagen::runtime {
+namespace {
+
+std::filesystem::path make_temporary_in(const std::filesystem::path& parent) {
+  std::string name = (parent / "kdagen-XXXXXX").string();
+  if (!::mkdtemp(name.data())) return {};
+  return name;
+}
+
+// mkdir -p with mode 0700 for what is missing.
+std::string make_folders(const std::filesystem::path& folder) {
+  std::filesystem::path partial;
+  for (const std::filesystem::path& step : folder) {
+    partial /= step;
+    if (::mkdir(partial.c_str(), 0700) != 0 && errno != EEXIST) {
+      const int error = errno;
+      std::error_code ignored;  // a read-only file system answers EROFS for a folder that exists, too
+      if (!std::filesystem::is_directory(partial, ignored))
+        return fmt::format("cannot create {}: {}", partial.string(), std::strerror(error));
+    }
+  }
+  std::error_code error;
+  if (!std::filesystem::is_directory(folder, error)) return fmt::format("{} is not a folder", folder.string());
+  return "";
+}
+
+std::string write_problem(const std::filesystem::path& folder) {
+  std::string name = (folder / ".kdagen-XXXXXX").string();
+  const int file = ::mkostemp(name.data(), O_CLOEXEC);
+  if (file < 0) return fmt::format("cannot write in {}: {}", folder.string(), std::strerror(errno));
+  ::close(file);
+  ::unlink(name.c_str());
+  return "";
+}
+
+struct Choice {
+  std::filesystem::path path;
+  std::string origin;
+};
+
+Choice named_folder() {
+  const std::string own = environment_variable("KDAGEN_CACHE_DIR"), xdg = environment_variable("XDG_CACHE_HOME"),
+                    home = environment_variable("HOME");
+  if (!own.empty()) {
+    std::error_code error;
+    const std::filesystem::path absolute = std::filesystem::absolute(own, error);
+    return {error ? std::filesystem::path(own) : absolute, "KDAGEN_CACHE_DIR"};
+  }
+  if (!xdg.empty() && xdg[0] == '/') return {std::filesystem::path(xdg) / "kdagen", "XDG_CACHE_HOME"};
+  if (!home.empty() && home[0] == '/') return {std::filesystem::path(home) / ".cache" / "kdagen", "HOME"};
+  return {};
+}
+
+}  // namespace
+
+TemporaryDirectory::TemporaryDirectory(const std::vector<std::filesystem::path>& parents) : owner_(::getpid()) {
+  std::vector<std::filesystem::path> places = parents;
+  const std::string chosen = environment_variable("TMPDIR");
+  if (!chosen.empty() && chosen[0] == '/') places.push_back(chosen);
+  places.insert(places.end(), {"/tmp", "/var/tmp"});
+  for (const std::filesystem::path& place : places) {
+    if (!place.empty()) path_ = make_temporary_in(place);
+    if (!path_.empty()) return;
+  }
+}
+
+TemporaryDirectory& TemporaryDirectory::operator=(TemporaryDirectory&& other) noexcept {
+  std::swap(path_, other.path_);
+  std::swap(owner_, other.owner_);
+  return *this;
+}
+
+TemporaryDirectory::~TemporaryDirectory() {
+  if (path_.empty() || owner_ != ::getpid()) return;
+  std::error_code ignored;
+  std::filesystem::remove_all(path_, ignored);
+}
+
+std::string trust_problem(const std::filesystem::path& folder) {
+  struct stat status {};
+  if (::stat(folder.c_str(), &status) != 0) return fmt::format("cannot look at {}: {}", folder.string(), std::strerror(errno));
+  if (status.st_uid != ::geteuid())
+    return fmt::format("{} belongs to another user (id {}), who could plant code in it", folder.string(), status.st_uid);
+  const bool by_everyone = status.st_mode & S_IWOTH;
+  const bool by_other_group = (status.st_mode & S_IWGRP) && status.st_gid != ::getegid();
+  if (by_everyone || by_other_group)
+    return fmt::format("other users may write {} (mode {:o}) and could plant code in it; chmod 700 makes it usable",
+                       folder.string(), status.st_mode & 07777);
+  return "";
+}
+
+CacheDirectory choose_cache_directory() {
+  CacheDirectory directory;
+  const Choice choice = named_folder();
+  directory.origin = choice.origin;
+  directory.path = choice.path;
+  if (choice.path.empty())
+    directory.problem = "neither KDAGEN_CACHE_DIR, XDG_CACHE_HOME nor HOME names a folder";
+  if (directory.problem.empty()) directory.problem = make_folders(choice.path);
+  if (directory.problem.empty()) directory.problem = trust_problem(choice.path);
+  if (directory.problem.empty()) directory.problem = write_problem(choice.path);
+  if (directory.problem.empty()) {
+    directory.persistent = true;
+    return directory;
+  }
+  warn_once(fmt::format("no cache is kept: {}. Set KDAGEN_CACHE_DIR to a folder of your own to keep one", directory.problem));
+  directory.origin = "private";
+  directory.temporary = TemporaryDirectory(std::vector<std::filesystem::path>{});
+  directory.path = directory.temporary.path();
+  return directory;
+}
+
+}  // namespace kdagen::runtime

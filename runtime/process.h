@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// Running compilers: no shell, so paths may hold any character.
+#pragma once
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace kdagen::runtime {
+
+struct ProcessResult {
+  int exit_code = 0;  ///< 128 + number when a signal ended it
+  std::string output;  ///< stdout and stderr together
+};
+
+struct ProcessOptions {
+  std::filesystem::path directory;  ///< working directory; empty for the caller's
+  /// Set in the child's environment; an empty value removes the variable.
+  std::map<std::string, std::string> environment;
+};
+
+/// Runs argv[0] (a path, or a name looked up in PATH) to its end. ToolchainError when it cannot be started.
+ProcessResult run_process(const std::vector<std::string>& argv, const ProcessOptions& options = {});
+
+/// Environment for a compiler: messages in English, temporary files in `scratch`, and none of the variables that would
+/// slip options or headers past the cache key.
+std::map<std::string, std::string> compiler_environment(const std::filesystem::path& scratch);
+
+/// An executable file: `name` itself if it has a slash, else the first in PATH.
+std::optional<std::filesystem::path> find_program(const std::string& name);
+
+/// The variable's value; empty when unset.
+std::string environment_variable(const char* name);
+
+}  // namespace kdagen::runtime
