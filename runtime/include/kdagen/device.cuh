@@ -22,8 +22,8 @@
 #define KD_SHARED(type, name, count) __shared__ __align__(16) type name[count]
 
 /// The shared memory whose size the launch sets: KD_DYNAMIC_SHARED(float, tile); declares `float* tile`.
-#define KD_DYNAMIC_SHARED(type, name)                                   \
-  extern __shared__ __align__(128) unsigned char kd_dynamic_shared[];   \
+#define KD_DYNAMIC_SHARED(type, name)                                 \
+  extern __shared__ __align__(128) unsigned char kd_dynamic_shared[]; \
   type* const name = reinterpret_cast<type*>(kd_dynamic_shared)
 #endif
 
