@@ -64,7 +64,14 @@ Result evaluate(kda::KernelOp kernel, const Arrays& inputs, const Instance& inst
 /// 0 where there is none: with cotangents scaled by 2^-E, output * cotangent is O(1).
 Arrays output_exponents(kda::KernelOp forward, const Arrays& inputs, const Instance& instance);
 
-/// The canonical dense shape of a tensor with these axes.
-std::vector<int64_t> dense_shape(kda::KernelOp kernel, mlir::ArrayRef<mlir::StringAttr> axes, const Instance& instance);
+/// A tensor of a kernel, as memory sees it.
+struct TensorInfo {
+  std::string name, role, dtype;   ///< role: input, param, cotangent, residual, output, gradient, ...; dtype: bf16, ...
+  std::vector<std::string> axes;   ///< the spec's axes in canonical order, batch and chunk left out
+  std::vector<int64_t> shape;      ///< dense, as in Array
+  bool is_output = false, optional = false;
+};
+/// The kernel's tensors, inputs first, in program order.
+std::vector<TensorInfo> tensors_of(kda::KernelOp kernel, const Instance& instance);
 
 }  // namespace kdagen::evaluator

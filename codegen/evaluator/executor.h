@@ -1,0 +1,302 @@
+// SPDX-License-Identifier: Apache-2.0
+// Runs a Program: the prologue once, every tile, then the epilogue. Number is float, double or Tracked.
+#pragma once
+#include <map>
+#include <optional>
+#include <type_traits>
+#include <vector>
+
+#include "codegen/evaluator/evaluator.h"
+#include "codegen/evaluator/pointwise.h"
+
+namespace kdagen::evaluator {
+
+/// Inputs in dense canonical order, already rounded to their storage; null where an optional input is absent.
+using InputValues = std::vector<const std::vector<double>*>;
+
+template <class Number>
+class Executor {
+ public:
+  Executor(const Program& program, const Instance& instance, const InputValues& inputs, const EvaluateOptions& options)
+      : program_(program), instance_(instance), inputs_(inputs), options_(options), arrays_(program.slots),
+        tree_(orders::Tree<Number>::over_columns(program.dim)) {
+    obey_rounds_ = options.obey_rounds || options.arithmetic == Arithmetic::f32;
+    if (options.record_detached) options.record_detached->assign(program.detached, {});
+  }
+
+  Result run(std::vector<std::vector<int64_t>> shapes) {
+    prepare_results(shapes);
+    run_steps(kda::Section::Prologue);
+    write(Place::param, kda::Section::Prologue);
+    std::vector<Tile> tiles = instance_.tiles(program_.chunk);
+    int64_t capacity = instance_.capacity(program_.chunk);
+    for (const Step& step : program_.steps)
+      if (step.kind == Kind::tile_sum) tile_sums_.emplace_back(capacity, count_of(without_rows(step)));
+    for (size_t i = 0; i < tiles.size(); ++i) {
+      tile_ = tiles[i];
+      tile_number_ = static_cast<int64_t>(i);
+      run_steps(kda::Section::Tile);
+      write(Place::chunk, kda::Section::Tile);
+      write(Place::token, kda::Section::Tile);
+    }
+    tile_.rows = 0;
+    run_steps(kda::Section::Epilogue);
+    write(Place::param, kda::Section::Epilogue);
+    return std::move(result_);
+  }
+
+ private:
+  // ---- arrays ----------------------------------------------------------------------------------------------------
+  int64_t extent_rows(Axes axes) const { return axes.rows ? tile_.rows : 1; }
+  int64_t extent_heads(Axes axes) const { return axes.heads ? instance_.heads : 1; }
+  int64_t extent_columns(Axes axes) const { return axes.columns ? program_.dim : 1; }
+  int64_t count_of(Axes axes) const { return extent_rows(axes) * extent_heads(axes) * extent_columns(axes); }
+
+  const std::vector<Number>& array(int value) const { return arrays_[program_.values[value].slot]; }
+  Axes axes(int value) const { return program_.values[value].axes; }
+
+  /// The operand with all of `to`'s axes, spread into `scratch` if it lacks some.
+  const Number* spread(int value, Axes to, std::vector<Number>& scratch) {
+    return axes(value) == to ? array(value).data() : spread(array(value).data(), axes(value), to, scratch);
+  }
+  const Number* spread(const Number* from, Axes axes, Axes to, std::vector<Number>& scratch) {
+    scratch.resize(count_of(to));
+    int64_t column_step = axes.columns ? 1 : 0, columns = extent_columns(to);
+    int64_t head_step = axes.heads ? extent_columns(axes) : 0;
+    int64_t row_step = axes.rows ? extent_heads(axes) * extent_columns(axes) : 0;
+    Number* out = scratch.data();
+    for (int64_t r = 0; r < extent_rows(to); ++r)
+      for (int64_t h = 0; h < extent_heads(to); ++h, out += columns) {
+        const Number* row = from + r * row_step + h * head_step;
+        if (column_step) std::copy(row, row + columns, out);
+        else std::fill(out, out + columns, *row);
+      }
+    return scratch.data();
+  }
+
+  // ---- steps -----------------------------------------------------------------------------------------------------
+  void run_steps(kda::Section section) {
+    for (const Step& step : program_.steps) {
+      if (step.kind == Kind::tile_sum && section == kda::Section::Tile) accumulate(step);
+      if (step.section == section) run(step);
+    }
+  }
+
+  void run(const Step& step) {
+    Axes to = axes(step.result);
+    std::vector<Number>& result = arrays_[program_.values[step.result].slot];
+    result.resize(count_of(to));
+    switch (step.kind) {
+      case Kind::input: load(step, result); break;
+      case Kind::constant: result[0] = constant(step.number); break;
+      case Kind::row_index: case Kind::column_index:
+        for (size_t i = 0; i < result.size(); ++i) result[i] = Number(double(i));
+        break;
+      case Kind::sum: case Kind::max_reduce: reduce(step, result); break;
+      case Kind::tile_sum: finish(step, result); break;
+      case Kind::scan: case Kind::last: case Kind::at_last: case Kind::shift: run_over_rows(step, result); break;
+      default: run_pointwise(step, to, result);
+    }
+  }
+
+  void run_pointwise(const Step& step, Axes to, std::vector<Number>& result) {
+    const Number* operands[3] = {};
+    for (int i = 0; i < 3; ++i)
+      if (step.operands[i] >= 0) operands[i] = spread(step.operands[i], to, scratch_[i]);
+    evaluate_pointwise(step, operands, result.data(), static_cast<int64_t>(result.size()), obey_rounds_);
+    if (step.kind == Kind::detach) hold(step, result);
+  }
+
+  /// Rounded to float where the program computes in float32; Tracked knows by how much.
+  Number constant(double value) const {
+    if constexpr (std::is_same_v<Number, Tracked>) return Tracked(value, std::fabs(value - double(float(value))));
+    else return Number(value);
+  }
+
+  void load(const Step& step, std::vector<Number>& result) {
+    const std::vector<double>* values = inputs_[step.index];
+    if (!values) return std::fill(result.begin(), result.end(), Number(0));
+    Place place = program_.inputs[step.index].place;
+    int64_t offset = place == Place::token ? tile_.first_row * (static_cast<int64_t>(result.size()) / tile_.rows)
+                     : place == Place::chunk ? tile_number_ * static_cast<int64_t>(result.size()) : 0;
+    const double* from = values->data() + offset;
+    for (size_t i = 0; i < result.size(); ++i) result[i] = Number(from[i]);
+  }
+
+  /// Records or restores the values of kda.detach.
+  void hold(const Step& step, std::vector<Number>& result) {
+    if (options_.record_detached) {
+      std::vector<double> values(result.size());
+      for (size_t i = 0; i < values.size(); ++i) values[i] = functions::plain(result[i]);
+      (*options_.record_detached)[step.index].push_back(std::move(values));
+    }
+    if (options_.held_detached) {
+      bool in_tile = step.section == kda::Section::Tile;
+      const std::vector<double>& values = options_.held_detached->at(step.index).at(in_tile ? tile_number_ : 0);
+      for (size_t i = 0; i < values.size(); ++i) result[i] = Number(values[i]);
+    }
+  }
+
+  void run_over_rows(const Step& step, std::vector<Number>& result) {
+    const Number* x = array(step.operands[0]).data();
+    int64_t rows = tile_.rows, width = count_of(axes(step.result)) / extent_rows(axes(step.result));
+    int64_t last = (rows - 1) * width;
+    if (step.kind == Kind::scan) {
+      for (int64_t i = 0; i < width; ++i)
+        orders::scan(x + i, result.data() + i, width, rows, step.exclusive, step.reverse);
+    } else if (step.kind == Kind::last) {
+      if (axes(step.operands[0]).rows) x += last;
+      std::copy(x, x + width, result.begin());
+    } else if (step.kind == Kind::at_last) {
+      std::fill(result.begin(), result.end(), Number(0));
+      std::copy(x, x + width, result.begin() + last);
+    } else {
+      for (int64_t r = 0; r < rows; ++r) {
+        int64_t from = r - step.amount;
+        Number* to = result.data() + r * width;
+        if (from >= 0 && from < rows) std::copy(x + from * width, x + (from + 1) * width, to);
+        else std::fill(to, to + width, constant(step.number));
+      }
+    }
+  }
+
+  // ---- reductions ------------------------------------------------------------------------------------------------
+  /// The in-tile axes of a sum over tiles once the rows are summed.
+  Axes without_rows(const Step& step) const {
+    Axes result = axes(step.operands[0]);
+    result.rows = false;
+    return result;
+  }
+
+  void reduce(const Step& step, std::vector<Number>& result) {
+    bool sum = step.kind == Kind::sum;
+    Axes from = axes(step.operands[0]);
+    std::vector<Number> current;
+    const Number* x = array(step.operands[0]).data();
+    if (step.of_products) {
+      const Number* a = spread(step.operands[1], from, scratch_[1]);
+      const Number* b = spread(step.operands[2], from, scratch_[2]);
+      current.resize(count_of(from) / program_.dim);
+      for (size_t i = 0; i < current.size(); ++i) current[i] = tree_.dot(a + i * program_.dim, 1, b + i * program_.dim, 1);
+      from.columns = false;
+      x = current.data();
+    }
+    if (step.over.rows) x = over_rows(x, from, sum, current);
+    x = over_columns_and_heads(step.over, x, from, sum, current);
+    std::copy(x, x + result.size(), result.begin());
+  }
+
+  const Number* over_rows(const Number* x, Axes& from, bool sum, std::vector<Number>& storage) {
+    int64_t width = count_of(from) / tile_.rows;
+    std::vector<Number> result(width);
+    for (int64_t i = 0; i < width; ++i)
+      result[i] = sum ? orders::scan_total(x + i, width, tile_.rows) : maximum(x + i, width, tile_.rows);
+    from.rows = false;
+    storage = std::move(result);
+    return storage.data();
+  }
+
+  /// Columns by the row tree, then heads ascending.
+  const Number* over_columns_and_heads(Axes over, const Number* x, Axes from, bool sum, std::vector<Number>& storage) {
+    if (over.columns && from.columns) {
+      std::vector<Number> result(count_of(from) / program_.dim);
+      for (size_t i = 0; i < result.size(); ++i) {
+        const Number* row = x + i * program_.dim;
+        result[i] = sum ? tree_.sum(row) : maximum(row, 1, program_.dim);
+      }
+      from.columns = false;
+      storage = std::move(result);
+      x = storage.data();
+    }
+    if (!over.heads) return x;
+    int64_t width = extent_columns(from), heads = instance_.heads;
+    std::vector<Number> result(count_of(from) / heads);
+    for (size_t i = 0; i < result.size(); ++i) {
+      const Number* first = x + static_cast<int64_t>(i) / width * heads * width + static_cast<int64_t>(i) % width;
+      result[i] = sum ? orders::ascending_sum(first, width, heads) : maximum(first, width, heads);
+    }
+    storage = std::move(result);
+    return storage.data();
+  }
+
+  static Number maximum(const Number* x, int64_t stride, int64_t count) {
+    Number result = x[0];
+    for (int64_t i = 1; i < count; ++i) result = functions::max(result, x[i * stride]);
+    return result;
+  }
+
+  void accumulate(const Step& step) {
+    Axes from = axes(step.operands[0]);
+    std::vector<Number> storage;
+    const Number* x = array(step.operands[0]).data();
+    if (from.rows) x = over_rows(x, from, true, storage);
+    tile_sums_[step.index].add(tile_number_, x);
+  }
+  void finish(const Step& step, std::vector<Number>& result) {
+    Axes from = without_rows(step);
+    std::vector<Number> total(count_of(from)), storage;
+    tile_sums_[step.index].finish(total.data());
+    const Number* x = over_columns_and_heads(step.over, total.data(), from, true, storage);
+    std::copy(x, x + result.size(), result.begin());
+  }
+
+  // ---- outputs ---------------------------------------------------------------------------------------------------
+  void prepare_results(const std::vector<std::vector<int64_t>>& shapes) {
+    for (size_t i = 0; i < program_.outputs.size(); ++i) {
+      int64_t count = 1;
+      for (int64_t extent : shapes[i]) count *= extent;
+      const std::string& name = program_.outputs[i].name;
+      values_.push_back(&(result_.tensors[name] = {std::vector<double>(count, 0.0), shapes[i]}).values);
+      if constexpr (std::is_same_v<Number, Tracked>)
+        errors_.push_back(&(result_.error_bounds[name] = {std::vector<double>(count, 0.0), shapes[i]}).values);
+    }
+  }
+
+  /// The tensors of this place; params are written in the section in which their value is known.
+  void write(Place place, kda::Section section) {
+    for (const Write& write : program_.writes) {
+      const Tensor& tensor = program_.outputs[write.tensor];
+      if (tensor.place != place) continue;
+      if (place == Place::param && program_.values[write.value].section != section) continue;
+      const Number* x = spread(write.value, tensor.axes, scratch_[0]);
+      int64_t count = count_of(tensor.axes);
+      int64_t offset = place == Place::token ? tile_.first_row * (count / tile_.rows)
+                       : place == Place::chunk ? tile_number_ * count : 0;
+      store(write, tensor, x, count, offset);
+    }
+  }
+
+  void store(const Write& write, const Tensor& tensor, const Number* x, int64_t count, int64_t offset) {
+    double factor = std::ldexp(1.0, static_cast<int>(tensor.anchor));
+    bool round = options_.store_rounding && !write.is_tap;
+    double* values = values_[write.tensor]->data() + offset;
+    for (int64_t i = 0; i < count; ++i) {
+      double value = double(functions::plain(x[i])) * factor;
+      values[i] = round ? round_to(value, tensor.storage) : value;
+    }
+    if constexpr (std::is_same_v<Number, Tracked>) {
+      double* errors = errors_[write.tensor]->data() + offset;
+      double unit = round ? tensor.storage.unit() : 0, tiny = round ? tensor.storage.tiny() : 0;
+      for (int64_t i = 0; i < count; ++i) {
+        double size = std::fabs(x[i].value) * factor;
+        errors[i] = x[i].error * factor + unit * size + std::min(size, tiny);
+      }
+    }
+  }
+
+  const Program& program_;
+  const Instance& instance_;
+  const InputValues& inputs_;
+  const EvaluateOptions& options_;
+  bool obey_rounds_;
+  std::vector<std::vector<Number>> arrays_;
+  std::vector<Number> scratch_[3];
+  orders::Tree<Number> tree_;
+  std::vector<orders::TileSum<Number>> tile_sums_;
+  Tile tile_{};
+  int64_t tile_number_ = 0;
+  Result result_;
+  std::vector<std::vector<double>*> values_, errors_;
+};
+
+}  // namespace kdagen::evaluator
