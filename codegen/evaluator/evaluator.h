@@ -48,14 +48,14 @@ struct EvaluateOptions {
 };
 
 struct Result {
-  /// Every output by tensor name (the stored number: value * 2^anchor), and the taps.
+  /// Every output by tensor name (anchors are part of the value), and the taps.
   Arrays tensors;
   /// With running_error: beside each element of `tensors` a first-order bound on |float32 - exact| of the same program
   /// (number.h); with store_rounding the storage rounding is included.
   Arrays error_bounds;
 };
 
-/// Inputs by tensor name. An optional input that is absent reads as 0. Throws UsageError when a required input is
+/// Inputs by tensor name. An optional input that is absent reads as its declared `absent`. Throws UsageError when a required input is
 /// missing or has the wrong number of elements, SpecError when the kernel needs a value before it can be known.
 Result evaluate(kda::KernelOp kernel, const Arrays& inputs, const Instance& instance,
                 const EvaluateOptions& options = {});
@@ -69,7 +69,7 @@ struct TensorInfo {
   std::string name, role, dtype;   ///< role: input, param, cotangent, residual, output, gradient, ...; dtype: bf16, ...
   std::vector<std::string> axes;   ///< the spec's axes in canonical order, batch and chunk left out
   std::vector<int64_t> shape;      ///< dense, as in Array
-  bool is_output = false, optional = false;
+  bool is_output = false, optional = false, per_chunk = false;
 };
 /// The kernel's tensors, inputs first, in program order.
 std::vector<TensorInfo> tensors_of(kda::KernelOp kernel, const Instance& instance);

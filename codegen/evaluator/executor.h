@@ -115,7 +115,7 @@ class Executor {
 
   void load(const Step& step, std::vector<Number>& result) {
     const std::vector<double>* values = inputs_[step.index];
-    if (!values) return std::fill(result.begin(), result.end(), Number(0));
+    if (!values) return std::fill(result.begin(), result.end(), Number(program_.inputs[step.index].absent));
     Place place = program_.inputs[step.index].place;
     int64_t offset = place == Place::token ? tile_.first_row * (static_cast<int64_t>(result.size()) / tile_.rows)
                      : place == Place::chunk ? tile_number_ * static_cast<int64_t>(result.size()) : 0;
@@ -267,19 +267,18 @@ class Executor {
   }
 
   void store(const Write& write, const Tensor& tensor, const Number* x, int64_t count, int64_t offset) {
-    double factor = std::ldexp(1.0, static_cast<int>(tensor.anchor));
     bool round = options_.store_rounding && !write.is_tap;
     double* values = values_[write.tensor]->data() + offset;
     for (int64_t i = 0; i < count; ++i) {
-      double value = double(functions::plain(x[i])) * factor;
+      double value = double(functions::plain(x[i]));
       values[i] = round ? round_to(value, tensor.storage) : value;
     }
     if constexpr (std::is_same_v<Number, Tracked>) {
       double* errors = errors_[write.tensor]->data() + offset;
       double unit = round ? tensor.storage.unit() : 0, tiny = round ? tensor.storage.tiny() : 0;
       for (int64_t i = 0; i < count; ++i) {
-        double size = std::fabs(x[i].value) * factor;
-        errors[i] = x[i].error * factor + unit * size + std::min(size, tiny);
+        double size = std::fabs(x[i].value);
+        errors[i] = x[i].error + unit * size + std::min(size, tiny);
       }
     }
   }

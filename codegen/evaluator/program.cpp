@@ -54,6 +54,7 @@ class ProgramBuilder {
     program_.dim = kernel_.dim();
     if (program_.chunk < 1 || program_.dim < 1)
       throw KdagenBug("a kernel reached the evaluator with an unknown chunk or dim");
+    for (auto output : kernel_.block().getOps<kda::OutputOp>()) taps_.erase(output.getTensor().str());
     for (mlir::Operation& op : kernel_.block()) {
       if (auto output = llvm::dyn_cast<kda::OutputOp>(op)) add_output(output);
       else add_step(&op);
@@ -86,15 +87,18 @@ class ProgramBuilder {
   }
   Tensor tensor_of(const std::string& name, const Location& location, mlir::Type storage) {
     Place place = location.axes.rows ? Place::token : location.chunk ? Place::chunk : Place::param;
-    return {name, place, location.axes, storage_of(storage)};
+    Tensor tensor;
+    tensor.name = name;
+    tensor.place = place;
+    tensor.axes = location.axes;
+    tensor.storage = storage_of(storage);
+    return tensor;
   }
 
   void add_output(kda::OutputOp op) {
     llvm::SmallVector<mlir::StringAttr> names;
     for (mlir::Attribute axis : op.getAxes()) names.push_back(llvm::cast<mlir::StringAttr>(axis));
-    Tensor tensor = tensor_of(op.getTensor().str(), locate(names, op), op.getStorage());
-    tensor.anchor = op.getAnchor();
-    add_write(numbers_.lookup(op.getValue()), std::move(tensor), false, op);
+    add_write(numbers_.lookup(op.getValue()), tensor_of(op.getTensor().str(), locate(names, op), op.getStorage()), false, op);
   }
   void add_write(int value, Tensor tensor, bool is_tap, mlir::Operation* op) {
     if (program_.values[value].section == Section::Epilogue ? tensor.place != Place::param
@@ -142,6 +146,7 @@ class ProgramBuilder {
       Location location = locate(kda::type_of(input.getResult()).getAxes(), op);
       program_.inputs.push_back(tensor_of(input.getTensor().str(), location, input.getStorage()));
       program_.inputs.back().optional = input.getOptional();
+      if (auto absent = input.getAbsent()) program_.inputs.back().absent = absent->convertToDouble();
     } else if (auto constant = llvm::dyn_cast<kda::ConstantOp>(op)) {
       step.number = kda::Scalar::of(constant).value();
     } else if (auto index = llvm::dyn_cast<kda::IndexOp>(op)) {

@@ -36,7 +36,7 @@ struct Tensor {
   Axes axes;
   Storage storage;
   bool optional = false;
-  int64_t anchor = 0;  ///< outputs: the stored number is value * 2^anchor
+  double absent = 0;  ///< what a missing optional input reads as
 };
 
 struct Step {

@@ -13,6 +13,7 @@ Storage storage_of(mlir::Type type) {
   if (type.isF16()) return {11, -14, 65504.0};
   if (type.isF64()) return {53, -1022, std::numeric_limits<double>::max()};
   if (type.isInteger(8)) return {0, 0, 127.0};
+  if (type.isInteger(32)) return {0, 0, 2147483647.0};
   throw KdagenBug("a tensor has a storage type that the evaluator does not know");
 }
 

@@ -11,7 +11,7 @@
 namespace kdagen::evaluator {
 
 /// A binary floating-point format with `precision` significand bits (the implicit one included); precision 0: an integer
-/// of 8 bits.
+/// of magnitude at most `max`.
 struct Storage {
   int precision = 24;
   int min_exponent = -126;  ///< of the smallest normal number
@@ -23,13 +23,13 @@ struct Storage {
   double tiny() const { return precision == 0 || precision == 53 ? 0.0 : std::ldexp(1.0, min_exponent - precision); }
 };
 
-/// f32, bf16, f16, f64 or i8. Throws KdagenBug on any other type.
+/// f32, bf16, f16, f64, i8 or i32. Throws KdagenBug on any other type.
 Storage storage_of(mlir::Type type);
 
 /// x rounded once to nearest even, subnormals kept, overflow to infinity; NaN stays NaN.
 inline double round_to(double x, const Storage& storage) {
   if (storage.precision == 53 || !(std::fabs(x) <= std::numeric_limits<double>::max())) return x;
-  if (storage.precision == 0) return std::fmax(-128.0, std::fmin(127.0, std::nearbyint(x)));
+  if (storage.precision == 0) return std::fmax(-storage.max - 1, std::fmin(storage.max, std::nearbyint(x)));
   double rounded;
   if (std::fabs(x) < std::ldexp(1.0, storage.min_exponent)) {
     double shift = std::ldexp(1.5, 52 + storage.min_exponent + 1 - storage.precision);  // its ulp is the subnormals' spacing
