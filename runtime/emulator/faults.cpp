@@ -6,7 +6,8 @@
 #include <map>
 #include <sstream>
 
-#include "runtime/emulator/process.h"
+#include "kdagen/error.h"
+#include "runtime/process.h"
 
 namespace kdagen::emulator {
 namespace {
@@ -34,7 +35,11 @@ PlaceOf find_places(const std::vector<const void*>& pcs, const Module& module) {
   }
   std::size_t asked = 0;
   bool found = true;
-  std::istringstream lines(run_process(command).output);
+  std::istringstream lines;
+  try {
+    lines.str(runtime::run_process(command).output);
+  } catch (const ToolchainError&) {
+  }
   for (std::string line; std::getline(lines, line);) {
     if (line.starts_with("0x")) {  // -a prints each address in front of its frames, innermost first
       found = ++asked > pcs.size();

@@ -6,7 +6,7 @@
 
 #include "kdagen/error.h"
 #include "runtime/emulator/emulator.h"
-#include "runtime/emulator/process.h"
+#include "runtime/process.h"
 
 namespace kdagen::emulator {
 namespace {
@@ -52,8 +52,7 @@ std::vector<std::string> host_compile_command(const std::string& cxx, const std:
 void host_compile(const std::string& cxx, const std::string& source_path, const std::string& include_dir,
                   const std::string& output_path, bool check) {
   const std::vector<std::string> command = host_compile_command(cxx, source_path, include_dir, output_path, check);
-  const ProcessResult result = run_process(command);
-  if (!result.started) throw ToolchainError("cannot start the host compiler " + cxx);
+  const runtime::ProcessResult result = runtime::run_process(command);
   if (result.exit_code == 0) return;
   std::string line;
   for (const std::string& word : command) line += word + ' ';
