@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Six gate regimes. Rows of q and k share a mean per feature, so that in-chunk products do not average out.
+// Six gate regimes. All rows of q and k share a mean per feature, so that in-chunk products do not average out.
 #include <cmath>
 
 #include <kdagen/error.h>
@@ -28,8 +28,8 @@ const GateRegime gate_regimes[] = {
     {"typical", zero, [](Random& random) { return random.uniform(-4.3, -1.5); }, 0.4},
     {"strong", zero, [](Random& random) { return random.uniform(5.2, 7.0); }, 0.4},
     {"mixed", [](Random&) { return std::log(4.0); }, [](Random& random) { return 0.5 * random.normal(); }, 1.0},
-    {"init", log_uniform_rate, initial_bias, 0.8},
-    {"trained", log_uniform_rate, [](Random& random) { return initial_bias(random) + 4.5; }, 0.8},
+    {"init", log_uniform_rate, initial_bias, 0.4},
+    {"trained", log_uniform_rate, [](Random& random) { return initial_bias(random) + 4.5; }, 0.4},
     // Eighths up to 2 in size: g_raw = 20 - dt_bias is exact in bf16 and fp16.
     {"bound", zero, [](Random& random) { return std::rint(random.uniform(-16, 16)) / 8; }, 0},
 };
@@ -55,10 +55,10 @@ HostTensor empty_tensor(const Problem& problem, const std::string& name) {
   return make_tensor(name, dtype, extents);
 }
 
-/// N(0,1), plus half of a N(0,1) mean per head and feature when `shared_mean`.
+/// N(0,1), plus half of a N(0,1) mean per head and feature, the same for all rows of q and k, when `shared_mean`.
 void fill_normal(HostTensor& tensor, const Shape& shape, uint64_t seed, bool shared_mean) {
   const FloatFormat& format = float_format(tensor.dtype);
-  Random random(seed, tensor.name), mean_random(seed, tensor.name + ".mean");
+  Random random(seed, tensor.name), mean_random(seed, "mean");
   std::vector<double> mean(shape.heads * shape.dim, 0.0);
   if (shared_mean)
     for (double& value : mean) value = 0.5 * mean_random.normal();

@@ -10,7 +10,6 @@ namespace kdagen {
 namespace {
 
 constexpr double log2e = std::numbers::log2e;
-constexpr double ln2 = std::numbers::ln2;
 
 struct Sigmoid {
   double value, slope;
@@ -125,62 +124,66 @@ ChunkOperands exact_operands(const PreambleOptions& options, const PreambleChunk
   return operands;
 }
 
-namespace {
-
-/// d loss / d g of every row, in log2 units: suffix sums of the terms through g_c, the chunk total's share on every
-/// row, and the k_r terms as an exclusive prefix sum (k_r depends on g_T - g_c).
-std::vector<double> gate_gradient(const ChunkOperands& operands, const ChunkCotangents& cotangents, int64_t dim) {
-  const int64_t rows = operands.rows;
-  std::vector<double> result(rows * dim);
+// g_c takes suffix sums, the chunk total's share lies on every row, and the k_r terms are an exclusive prefix sum
+// because k_r depends on g_T - g_c.
+ChunkGradient chunk_gradient(const PreambleOptions& options, const PreambleChunk& chunk, const ChunkOperands& operands,
+                             const ChunkCotangents& cotangents) {
+  const int64_t dim = chunk.g_T.size(), rows = chunk.rows;
+  ChunkGradient result;
+  result.dv = cotangents.v;
+  result.dbeta = cotangents.beta;
+  for (auto* matrix : {&result.dq_n, &result.dk_n, &result.dg}) matrix->resize(rows * dim);
   for (int64_t d = 0; d < dim; ++d) {
-    double suffix = cotangents.decay_exponent[d];
+    double suffix = cotangents.decay_exponent[d], prefix = 0;
     for (int64_t r = rows - 1; r >= 0; --r) {
       const int64_t i = r * dim + d;
+      const double rise = std::exp2(chunk.g_c[i] - operands.anchor[d]);
+      result.dq_n[i] = cotangents.q_d[i] * rise * options.scale;
+      result.dk_n[i] = cotangents.k_d[i] * rise + cotangents.k_i[i] * std::exp2(operands.anchor[d] - chunk.g_c[i]) +
+                       cotangents.k_r[i] * std::exp2(chunk.g_T[d] - chunk.g_c[i]);
       suffix += operands.q_d[i] * cotangents.q_d[i] + operands.k_d[i] * cotangents.k_d[i] -
                 operands.k_i[i] * cotangents.k_i[i];
-      result[i] = suffix;
+      result.dg[i] = suffix;
     }
-    double prefix = 0;
-    for (int64_t r = 0; r < rows; ++r) {
-      const int64_t i = r * dim + d;
-      result[i] = ln2 * (result[i] + prefix);
+    for (int64_t i = d; i < rows * dim; i += dim) {
+      result.dg[i] += prefix;
       prefix += operands.k_r[i] * cotangents.k_r[i];
     }
   }
   return result;
 }
 
-}  // namespace
+Tensors zero_gradients(const Tensors& inputs) {
+  Tensors gradients;
+  for (const char* name : {"q", "k", "v", "g_raw", "beta_raw", "A_log", "dt_bias"}) {
+    std::string gradient = std::string("d") + name;
+    gradients[gradient] = make_tensor(gradient, "f64", inputs.at(name).shape);
+  }
+  return gradients;
+}
 
 void accumulate_gradients(const PreambleOptions& options, const Tensors& inputs, const Shape& shape, const Tile& tile,
-                          int64_t head, const PreambleChunk& chunk, const ChunkOperands& operands,
-                          const ChunkCotangents& cotangents, Tensors& gradients) {
+                          int64_t head, const PreambleChunk& chunk, const ChunkGradient& gradient, Tensors& gradients) {
   const int64_t dim = shape.dim;
   const double a = std::exp(values(inputs, "A_log")[head]);
   const double* dt_bias = &values(inputs, "dt_bias")[head * dim];
   const auto& g_raw = values(inputs, "g_raw");
-  const std::vector<double> dg = gate_gradient(operands, cotangents, dim);
   auto &dq = gradients["dq"].values, &dk = gradients["dk"].values, &dv = gradients["dv"].values;
   auto &dg_raw = gradients["dg_raw"].values, &ddt_bias = gradients["ddt_bias"].values;
   double& dA_log = gradients["dA_log"].values[head];
-  std::vector<double> dq_n(dim), dk_n(dim);
   for (int64_t r = 0; r < chunk.rows; ++r) {
     const int64_t row = (tile.first_row + r) * shape.heads + head;
     for (int64_t d = 0; d < dim; ++d) {
-      const int64_t i = r * dim + d;
-      const double rise = std::exp2(chunk.g_c[i] - operands.anchor[d]);
-      dq_n[d] = cotangents.q_d[i] * rise * options.scale;
-      dk_n[d] = cotangents.k_d[i] * rise + cotangents.k_i[i] * std::exp2(operands.anchor[d] - chunk.g_c[i]) +
-                cotangents.k_r[i] * std::exp2(chunk.g_T[d] - chunk.g_c[i]);
-      const double d_logit = dg[i] * options.lower_bound * log2e * chunk.sigmoid_slope[i];
-      dg_raw[row * dim + d] = d_logit * a;
-      ddt_bias[head * dim + d] += d_logit * a;
-      dA_log += d_logit * a * (g_raw[row * dim + d] + dt_bias[d]);
-      dv[row * dim + d] = cotangents.v[i];
+      const int64_t i = r * dim + d, at = row * dim + d;
+      // gate_scale * ln2 = lower_bound
+      dg_raw[at] = gradient.dg[i] * options.lower_bound * chunk.sigmoid_slope[i] * a;
+      ddt_bias[head * dim + d] += dg_raw[at];
+      dA_log += dg_raw[at] * (g_raw[at] + dt_bias[d]);
+      dv[at] = gradient.dv[i];
     }
-    normalise_backward(&chunk.q_n[r * dim], dq_n.data(), chunk.q_inv[r], dim, &dq[row * dim]);
-    normalise_backward(&chunk.k_n[r * dim], dk_n.data(), chunk.k_inv[r], dim, &dk[row * dim]);
-    gradients["dbeta_raw"].values[row] = cotangents.beta[r] * chunk.beta_slope[r];
+    normalise_backward(&chunk.q_n[r * dim], &gradient.dq_n[r * dim], chunk.q_inv[r], dim, &dq[row * dim]);
+    normalise_backward(&chunk.k_n[r * dim], &gradient.dk_n[r * dim], chunk.k_inv[r], dim, &dk[row * dim]);
+    gradients["dbeta_raw"].values[row] = gradient.dbeta[r] * chunk.beta_slope[r];
   }
 }
 

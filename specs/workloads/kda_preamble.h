@@ -42,10 +42,18 @@ PreambleChunk run_preamble(const PreambleOptions& options, const Tensors& inputs
 /// The exact operands of the consumer, anchored per feature at rint(g_T/2).
 ChunkOperands exact_operands(const PreambleOptions& options, const PreambleChunk& chunk);
 
-/// Adds one chunk's exact gradients into dq, dk, dg_raw, dv, dbeta_raw, dA_log, ddt_bias (canonical shapes).
-/// The cotangents must be those of exact operands with no separate diagonal.
+/// d loss / d (q_n, k_n, g, v, beta) of one chunk; `dg` in units of ln2.
+struct ChunkGradient {
+  std::vector<double> dq_n, dk_n, dg, dv, dbeta;
+};
+/// The cotangents must be those of the given operands with no separate diagonal.
+ChunkGradient chunk_gradient(const PreambleOptions& options, const PreambleChunk& chunk, const ChunkOperands& operands,
+                             const ChunkCotangents& cotangents);
+
+/// Zero-filled dq, dk, dg_raw, dv, dbeta_raw, dA_log, ddt_bias in the inputs' shapes.
+Tensors zero_gradients(const Tensors& inputs);
+/// Carries one chunk's gradient back through normalisation, gate and sigmoids into `gradients`.
 void accumulate_gradients(const PreambleOptions& options, const Tensors& inputs, const Shape& shape, const Tile& tile,
-                          int64_t head, const PreambleChunk& chunk, const ChunkOperands& operands,
-                          const ChunkCotangents& cotangents, Tensors& gradients);
+                          int64_t head, const PreambleChunk& chunk, const ChunkGradient& gradient, Tensors& gradients);
 
 }  // namespace kdagen

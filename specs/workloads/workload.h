@@ -77,6 +77,13 @@ class Workload {
   /// Throws UsageError without a consumer.
   virtual Tensors end_to_end(const Problem& problem, const Tensors& inputs, const ConsumerOptions& consumer) const;
 
+  /// The gradients that a faultless float64 backward forms from `upstream`, multiplying the very operands the consumer
+  /// multiplied: what is left between this and end_to_end() is the consumer's own rounding.
+  virtual std::optional<Tensors> attainable(const Problem& problem, const Tensors& inputs, const Tensors& upstream,
+                                            const ConsumerOptions& consumer) const {
+    return std::nullopt;
+  }
+
   /// A bound of its own, on top of the general error analysis; `tensor` is an output or d<input>.
   virtual std::optional<DeclaredBound> bound(const Problem& problem, const std::string& regime,
                                              const std::string& tensor, Oracle oracle,
