@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "codegen/evaluator/finite_differences.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <random>
+
+#include <fmt/format.h>
+#include <kdagen/error.h>
+
+#include "codegen/ir/Scalar.h"
+
+namespace kdagen::evaluator {
+namespace {
+
+using Weights = std::map<std::string, double>;  // unit of each output
+
+Weights output_units(kda::KernelOp forward) {
+  Weights units;
+  for (auto output : forward.block().getOps<kda::OutputOp>()) {
+    if (output.getRole() != "output") continue;
+    auto coefficient = output.getUnitCoefficient();
+    units[output.getTensor().str()] =
+        coefficient ? kda::Scalar::of(coefficient->convertToDouble(), *output.getUnitSymbols()).value() : 1.0;
+  }
+  return units;
+}
+
+/// The forward around a base point with kda.detach held there.
+class Loss {
+ public:
+  Loss(kda::KernelOp forward, const Arrays& inputs, const Arrays& cotangents, const Instance& instance)
+      : forward_(forward), inputs_(inputs), cotangents_(cotangents), instance_(instance), units_(output_units(forward)) {
+    EvaluateOptions options = exact();
+    options.record_detached = &detached_;
+    base_ = evaluate(forward, inputs_, instance, options).tensors;
+    for (const auto& [name, unit] : units_)
+      if (auto found = cotangents.find("d" + name);
+          found == cotangents.end() || found->second.values.size() < base_[name].values.size())
+        throw UsageError(fmt::format("cotangent 'd{}' is missing or too short", name));
+  }
+
+  static EvaluateOptions exact() {
+    EvaluateOptions options;
+    options.round_inputs = false;
+    return options;
+  }
+  const Arrays& base() const { return base_; }
+
+  /// dL/ds at s = 0 for x + s * direction; `elements` are those of `name` where the direction is not 0.
+  double derivative(const std::string& name, const std::vector<int64_t>& elements, const std::vector<double>& direction,
+                    double step) {
+    double estimates[3];
+    for (int level = 0; level < 3; ++level) {
+      double h = std::ldexp(step, -level);
+      estimates[level] = difference(name, elements, direction, h) / (2 * h);
+    }
+    for (int k = 1; k < 3; ++k)  // the error's h^2 term, then its h^4 term
+      for (int i = 2; i >= k; --i) estimates[i] += (estimates[i] - estimates[i - 1]) / (std::pow(4.0, k) - 1);
+    return estimates[2];
+  }
+
+ private:
+  /// L(x + h direction) - L(x - h direction), taken element by element of the outputs before it is summed.
+  double difference(const std::string& name, const std::vector<int64_t>& elements, const std::vector<double>& direction,
+                    double h) {
+    std::vector<double> saved = inputs_[name].values;
+    auto shifted = [&](double sign) {
+      std::vector<double>& x = inputs_[name].values;
+      for (size_t i = 0; i < elements.size(); ++i) x[elements[i]] = saved[elements[i]] + sign * h * direction[i];
+      EvaluateOptions options = exact();
+      options.held_detached = &detached_;
+      return evaluate(forward_, inputs_, instance_, options).tensors;
+    };
+    Arrays above = shifted(1), below = shifted(-1);
+    inputs_[name].values = std::move(saved);
+    double sum = 0;
+    for (const auto& [output, unit] : units_) {
+      const std::vector<double>&a = above[output].values, &b = below[output].values;
+      const std::vector<double>& cotangent = cotangents_.at("d" + output).values;
+      for (size_t i = 0; i < a.size(); ++i)
+        if (a[i] != b[i]) sum += unit * cotangent[i] * (a[i] - b[i]);
+    }
+    return sum;
+  }
+
+  kda::KernelOp forward_;
+  Arrays inputs_;
+  const Arrays& cotangents_;
+  const Instance& instance_;
+  Weights units_;
+  DetachedValues detached_;
+  Arrays base_;
+};
+
+double norm(const std::vector<double>& x) {
+  double sum = 0;
+  for (double value : x) sum += value * value;
+  return std::sqrt(sum);
+}
+
+double ratio(double error, double size) { return error == 0 ? 0 : error / size; }
+
+Comparison compare_gradient(Loss& loss, const std::string& name, const std::vector<double>& x,
+                            const std::vector<double>& gradient, const FiniteDifferenceOptions& options,
+                            std::mt19937_64& random) {
+  std::vector<int64_t> all(x.size());
+  std::iota(all.begin(), all.end(), 0);
+  std::vector<int64_t> chosen = all;
+  std::shuffle(chosen.begin(), chosen.end(), random);
+  if (static_cast<int64_t>(chosen.size()) > options.elements) chosen.resize(options.elements);
+  auto scale = [&](int64_t i) { return std::max(std::fabs(x[i]), 0.25); };
+  std::vector<double> derived, measured;
+  for (int64_t i : chosen) {
+    measured.push_back(loss.derivative(name, {i}, {1.0}, options.step * scale(i)));
+    derived.push_back(gradient[i]);
+  }
+  Comparison result = compare("d" + name, derived, measured);
+  std::vector<double> direction;
+  double along = 0, size = 0;
+  for (int64_t i : all) {
+    direction.push_back(scale(i) * (random() % 2 ? 1.0 : -1.0));
+    along += gradient[i] * direction[i];
+    size += gradient[i] * direction[i] * gradient[i] * direction[i];
+  }
+  double measured_along = loss.derivative(name, all, direction, options.step);
+  result.directional = ratio(std::fabs(along - measured_along), std::max(std::sqrt(size), std::fabs(measured_along)));
+  return result;
+}
+
+}  // namespace
+
+Comparison compare(const std::string& name, const std::vector<double>& x, const std::vector<double>& reference) {
+  Comparison result{name};
+  if (x.size() != reference.size()) {
+    result.rel_l2 = result.max_rel = std::numeric_limits<double>::infinity();
+    return result;
+  }
+  std::vector<double> error(x.size());
+  double largest_error = 0, largest = 0;
+  for (size_t i = 0; i < x.size(); ++i) {
+    error[i] = x[i] == reference[i] ? 0 : x[i] - reference[i];
+    // NaN must stick, std::max drops it
+    largest_error = !(std::fabs(error[i]) <= largest_error) ? std::fabs(error[i]) : largest_error;
+    largest = std::max(largest, std::fabs(reference[i]));
+    if (std::isnan(error[i])) largest_error = std::numeric_limits<double>::infinity();
+  }
+  result.rel_l2 = ratio(norm(error), norm(reference));
+  result.max_rel = ratio(largest_error, largest);
+  return result;
+}
+
+std::vector<Comparison> compare_with_finite_differences(kda::KernelOp forward, kda::KernelOp backward,
+                                                        const Arrays& inputs, const Arrays& cotangents,
+                                                        const Instance& instance,
+                                                        const FiniteDifferenceOptions& options) {
+  Loss loss(forward, inputs, cotangents, instance);
+  Arrays backward_inputs = loss.base();
+  for (const auto* arrays : {&inputs, &cotangents})
+    for (const auto& [name, array] : *arrays) backward_inputs[name] = array;
+  Arrays gradients = evaluate(backward, backward_inputs, instance, Loss::exact()).tensors;
+  std::vector<Comparison> result;
+  std::mt19937_64 random(options.seed);
+  for (auto input : forward.block().getOps<kda::InputOp>()) {
+    std::string name = input.getTensor().str();
+    auto given = inputs.find(name);
+    if (given == inputs.end()) continue;  // optional and left out
+    auto found = gradients.find("d" + name);
+    if (found == gradients.end()) {
+      constexpr double infinity = std::numeric_limits<double>::infinity();
+      result.push_back({"d" + name, infinity, infinity, infinity});
+      continue;
+    }
+    result.push_back(compare_gradient(loss, name, given->second.values, found->second.values, options, random));
+  }
+  return result;
+}
+
+std::vector<Comparison> compare_kernels(kda::KernelOp kernel, kda::KernelOp reference, const Arrays& inputs,
+                                        const Instance& instance, const EvaluateOptions& kernel_options,
+                                        const EvaluateOptions& reference_options) {
+  Arrays got = evaluate(kernel, inputs, instance, kernel_options).tensors;
+  std::vector<Comparison> result;
+  for (const auto& [name, expected] : evaluate(reference, inputs, instance, reference_options).tensors)
+    result.push_back(compare(name, got[name].values, expected.values));
+  return result;
+}
+
+}  // namespace kdagen::evaluator
