@@ -2,9 +2,8 @@
 // The finished spec as JSON, and the checks that need all of it. The schema is docs/architecture.md section 2.
 #pragma once
 #include <cstring>
-#include <set>
+#include <map>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
 #include "kdagen/spec.h"
@@ -22,8 +21,8 @@ class GraphWriter {
 
   std::string write() {
     for (const auto& root : data_.roots) number_with_operands(root.get());
-    for (const Output& output : data_.outputs)
-      if (output.unit()) number_with_operands(output.unit().get());
+    for (const auto& output : data_.outputs)
+      if (output->unit()) number_with_operands(output->unit().get());
     json_.open('{');
     json_.key("schema").integer(graph_schema).key("name").string(data_.name).key("summary").string(data_.summary);
     json_.key("file").string(data_.where.file_name());
@@ -33,7 +32,7 @@ class GraphWriter {
     json_.key("nodes").open('[');
     for (const Node* node : order_) write_node(*node);
     json_.close(']').key("outputs").open('[');
-    for (const Output& output : data_.outputs) write_output(output);
+    for (const auto& output : data_.outputs) write_output(*output);
     json_.close(']').close('}');
     return json_.take();
   }
@@ -95,14 +94,7 @@ class GraphWriter {
     for (const Axis& axis : node.axes) json_.string(axis.name());
     json_.close(']');
     if (node.op == "constant") write_constant(node.constant);
-    for (const auto& [name, value] : node.attributes) {
-      json_.key(name);
-      if (const auto* b = std::get_if<bool>(&value)) json_.boolean(*b);
-      else if (const auto* d = std::get_if<double>(&value)) json_.number(*d);
-      else if (const auto* i = std::get_if<std::int64_t>(&value)) json_.integer(*i);
-      else if (const auto* s = std::get_if<std::string>(&value)) json_.string(*s);
-      else json_.strings(std::get<std::vector<std::string>>(value));
-    }
+    for (const Attribute& attribute : node.attributes) json_.key(attribute.name).raw(attribute.json);
     write_location(node.where);
     json_.close('}');
   }
@@ -131,7 +123,7 @@ class GraphWriter {
   }
 
   const Spec::Data& data_;
-  std::unordered_map<const Node*, std::size_t> ids_;
+  std::map<const Node*, std::size_t> ids_;
   std::vector<const Node*> order_;
   text::JsonWriter json_;
 };
@@ -141,13 +133,13 @@ inline void Spec::check_whole() const {
   if (!has_role(d.axes, Role::rows) || !has_role(d.axes, Role::head))
     spec_error(d.where, "spec " + d.name + " needs a row axis and a head axis: rows(\"t\") and heads(\"h\")");
   if (d.outputs.empty()) spec_error(d.where, "spec " + d.name + " has no output; declare at least one");
-  std::set<const Node*> reached;
+  std::map<const Node*, std::size_t> reached;
   std::vector<const Node*> pending;
-  for (const Output& output : d.outputs) pending.push_back(output.node().get());
+  for (const auto& output : d.outputs) pending.push_back(output->node().get());
   while (!pending.empty()) {
     const Node* node = pending.back();
     pending.pop_back();
-    if (!reached.insert(node).second) continue;
+    if (!reached.emplace(node, 0).second) continue;
     for (const auto& operand : node->operands) pending.push_back(operand.get());
   }
   for (const auto& root : d.roots)
@@ -158,8 +150,8 @@ inline void Spec::check_whole() const {
 inline std::string Spec::graph() const {
   check_whole();
   std::vector<std::string> free_outputs;
-  for (const Output& output : data_->outputs)
-    if (!output.fixed_dtype()) free_outputs.push_back(output.name());
+  for (const auto& output : data_->outputs)
+    if (!output->fixed_dtype()) free_outputs.push_back(output->name());
   data_->options.check_all_known(data_->name, data_->free_inputs, free_outputs);
   return GraphWriter(*this).write();
 }

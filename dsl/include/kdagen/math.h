@@ -63,7 +63,7 @@ inline Value clamp(const Operand& x, const Constant& lower, const Constant& uppe
 /// x rounded to nearest even in a storage type; its derivative is taken to be 1.
 inline Value round(const Operand& x, DType dtype) {
   auto node = detail::make_node("round", {x});
-  node->attributes = {{"dtype", std::string(dtype_name(dtype))}};
+  node->attributes = {{"dtype", dtype_name(dtype)}};
   return Value(node);
 }
 

@@ -58,7 +58,7 @@ inline Value shift(const Operand& x, const Axis& axis, long long amount, double 
                             std::to_string(axis.extent()) + "; stay below the chunk");
   if (!(fill >= -3.0e38 && fill <= 3.0e38)) spec_error(x.where, "shift's fill is not a finite float");
   if (amount == 0) return x.value;
-  node->attributes.push_back({"amount", static_cast<std::int64_t>(amount)});
+  node->attributes.push_back({"amount", amount});
   node->attributes.push_back({"fill", fill});
   return Value(node);
 }

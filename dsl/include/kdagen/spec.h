@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Spec: the forward program of one kernel, with its axes, tensors, named values and outputs.
 #pragma once
-#include <deque>
 #include <map>
 #include <memory>
 #include <optional>
@@ -134,9 +133,9 @@ class Spec {
   Output& output(const std::string& name, const Operand& value) {
     check_output(name, value);
     data_->names.try_emplace(name, value.value.node().get());
-    data_->outputs.emplace_back(name, value.value.node(), value.where);
+    data_->outputs.push_back(std::make_shared<Output>(name, value.value.node(), value.where));
     data_->roots.push_back(value.value.node());
-    return data_->outputs.back();
+    return *data_->outputs.back();
   }
 
   const std::string& name() const { return data_->name; }
@@ -152,7 +151,7 @@ class Spec {
     Location where;
     Axes axes;
     std::vector<std::shared_ptr<Node>> roots;  // inputs, params, lets, outputs in the order of declaration
-    std::deque<Output> outputs;                // references stay valid
+    std::vector<std::shared_ptr<Output>> outputs;
     std::map<std::string, const Node*> names;
     std::vector<std::string> free_inputs;      // those whose type is an option
   };
@@ -201,7 +200,7 @@ inline Tensor Spec::make_tensor(const std::string& op, const std::string& name, 
   node->owner = data_.get();
   node->tile = op == "input";
   node->where = where;
-  node->attributes = {{"dtype", std::string(dtype_name(dtype))}};
+  node->attributes = {{"dtype", dtype_name(dtype)}};
   data_->names[name] = node.get();
   data_->roots.push_back(node);
   return Tensor(node);
@@ -235,8 +234,8 @@ inline void Spec::check_output(const std::string& name, const Operand& value) co
   const auto found = data_->names.find(name);
   if (found == data_->names.end() || found->second != &node || node.op == "input" || node.op == "param")
     require_new_name("the output", name, value.where);
-  for (const Output& other : data_->outputs)
-    if (other.name() == name) spec_error(value.where, "output " + name + " is declared twice; choose another name");
+  for (const auto& other : data_->outputs)
+    if (other->name() == name) spec_error(value.where, "output " + name + " is declared twice; choose another name");
   detail::common_owner(data_.get(), node.owner, value.where);
   if (node.truth)
     spec_error(value.where, "output " + name + " is a truth value; store a number: select(condition, 1.0, 0.0)");

@@ -129,6 +129,12 @@ class JsonWriter {
     for (const std::string& value : values) string(value);
     return close(']');
   }
+  /// A value that is JSON already.
+  JsonWriter& raw(const std::string& value) {
+    comma();
+    json_ += value;
+    return *this;
+  }
   /// A line break before the next element, for people who read the bytes.
   JsonWriter& line() {
     comma();
@@ -142,11 +148,6 @@ class JsonWriter {
   void comma() {
     if (!first_) json_ += ',';
     first_ = false;
-  }
-  JsonWriter& raw(const std::string& value) {
-    comma();
-    json_ += value;
-    return *this;
   }
 
   std::string json_;

@@ -1,19 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
 // Values: nodes of the spec's graph, each with its axes and the line of the spec that wrote it.
 #pragma once
-#include <cstdint>
 #include <memory>
 #include <string>
 #include <utility>
-#include <variant>
 #include <vector>
 
 #include "kdagen/axis.h"
 #include "kdagen/constant.h"
+#include "kdagen/text.h"
 
 namespace kdagen {
 
-using Attribute = std::variant<bool, double, std::int64_t, std::string, std::vector<std::string>>;
+/// A detail of an op: its name, and its value as JSON.
+struct Attribute {
+  Attribute(std::string name, bool value) : name(std::move(name)), json(value ? "true" : "false") {}
+  Attribute(std::string name, double value) : name(std::move(name)), json(text::number(value)) {}
+  Attribute(std::string name, long long value) : name(std::move(name)), json(std::to_string(value)) {}
+  Attribute(std::string name, const std::string& word) : name(std::move(name)), json("\"" + word + "\"") {}
+  Attribute(std::string name, const char* word) : Attribute(std::move(name), std::string(word)) {}
+  Attribute(std::string name, const std::vector<std::string>& words)
+      : name(std::move(name)), json("[\"" + text::join(words, "\",\"") + "\"]") {}
+
+  std::string name, json;
+};
 
 /// One op of the graph; docs/architecture.md section 2 lists ops and attributes.
 struct Node {
@@ -21,7 +31,7 @@ struct Node {
   std::string name;  // of an input or param, or given by Spec::let
   std::vector<std::shared_ptr<Node>> operands;
   Axes axes;
-  std::vector<std::pair<std::string, Attribute>> attributes;
+  std::vector<Attribute> attributes;
   Constant constant;            // op "constant" only
   const void* owner = nullptr;  // the spec, once an input, a param or an index is among its ancestors
   bool tile = false;            // belongs to a tile (depends on an input or on the row axis)
