@@ -46,10 +46,6 @@ Block::Block(KernelFunction kernel, const void* words, Dim3 dim, unsigned seed, 
       fibers_(count_),
       warps_((count_ + 31) / 32) {}
 
-Dim3 Block::thread_index() const {
-  return {running_ % dim_.x, running_ / dim_.x % dim_.y, running_ / (dim_.x * dim_.y)};
-}
-
 std::string Block::running_thread() const { return fmt::format("thread {} of block {}", running_, number_); }
 
 bool Block::run(Dim3 index, std::uint64_t number) {
@@ -63,7 +59,7 @@ bool Block::run(Dim3 index, std::uint64_t number) {
     // Stacks a power of two apart would all compete for the same cache sets.
     const std::uintptr_t top = stacks_.lowest(thread) + StackPool::stack_bytes - thread % 16 * 256;
     const std::size_t size = top - stacks_.lowest(thread) - guard_bytes;
-    fibers_[thread] = {};
+    fibers_[thread] = {.index = {thread % dim_.x, thread / dim_.x % dim_.y, thread / (dim_.x * dim_.y)}};
     fibers_[thread].context = context::make_fcontext(reinterpret_cast<void*>(top), size, fiber_main);
     warps_[thread / 32].existing |= 1u << thread % 32;
     set_ready(thread);

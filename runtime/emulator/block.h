@@ -46,7 +46,7 @@ class Block {
   bool run(Dim3 index, std::uint64_t number);
 
   // Called by the running thread.
-  Dim3 thread_index() const;
+  Dim3 thread_index() const { return fibers_[running_].index; }
   Dim3 block_index() const { return index_; }
   Dim3 dim() const { return dim_; }
   void block_barrier(int line);
@@ -61,6 +61,7 @@ class Block {
  private:
   enum class State : std::uint8_t { ready, at_block_barrier, in_warp_operation, done };
   struct Fiber {
+    Dim3 index;
     boost::context::detail::fcontext_t context = nullptr;
     State state = State::ready;
     WarpOperation operation{};

@@ -48,6 +48,13 @@ std::shared_ptr<const Module> load_kernels(const std::string& file, bool check) 
   return load_text(file_text(kernel_path(file)), std::filesystem::path(file).stem(), check);
 }
 
+void run_words(const std::string& file, const std::string& entry, Dim3 grid, Dim3 block,
+               const std::vector<std::int64_t>& words) {
+  const auto reports =
+      run(*load_kernels(file, false), entry, grid, block, 0, words.data(), words.size(), {}, Options{.check = false});
+  EXPECT_TRUE(reports.empty());
+}
+
 int marked_line(const std::string& file, const std::string& name) {
   std::ifstream lines(kernel_path(file));
   int number = 0;
@@ -83,7 +90,6 @@ std::vector<Buffer> Sample::buffers() const {
 }
 
 std::vector<std::string> Sample::run(const std::string& name, const Options& options) {
-  const auto word = [](const auto* pointer) { return std::bit_cast<std::int64_t>(pointer); };
   const std::vector<std::int64_t> words = {word(x.data()),
                                            0,
                                            128,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Compiles the kernels of these tests and runs the sample kernel on buffers of its own.
 #pragma once
+#include <bit>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -19,6 +20,16 @@ std::string host_compiler();
 std::shared_ptr<const Module> load_kernels(const std::string& file, bool check);
 /// Likewise for a text.
 std::shared_ptr<const Module> load_text(const std::string& text, const std::string& name, bool check);
+
+/// An argument word.
+template <class T>
+std::int64_t word(T* pointer) {
+  return std::bit_cast<std::int64_t>(pointer);
+}
+
+/// Runs an entry of FILE without checks; arguments beyond the buffers' reach are the caller's affair.
+void run_words(const std::string& file, const std::string& entry, Dim3 grid, Dim3 block,
+               const std::vector<std::int64_t>& words);
 
 /// The line of FILE that ends with "// at: NAME".
 int marked_line(const std::string& file, const std::string& name);
