@@ -47,12 +47,23 @@ class TensorCheck {
       if (stride < 0) fail(fmt::format("has the stride {} in dimension {}; it must not be negative", stride, i));
       if (tensor_.shape[i] > 1) check_stride(roles[i], i, stride, contiguous[i]);
       switch (roles[i]) {
-        case DimRole::batch: bound.batch = stride; break;
-        case DimRole::tokens: bound.token = stride; break;
-        case DimRole::head: bound.head = stride; break;
-        case DimRole::tile: bound.tile = stride; break;
-        case DimRole::chunk_row: bound.row = stride; break;
-        case DimRole::feature: break;
+        case DimRole::batch:
+          bound.batch = stride;
+          break;
+        case DimRole::tokens:
+          bound.token = stride;
+          break;
+        case DimRole::head:
+          bound.head = stride;
+          break;
+        case DimRole::tile:
+          bound.tile = stride;
+          break;
+        case DimRole::chunk_row:
+          bound.row = stride;
+          break;
+        case DimRole::feature:
+          break;
       }
       bound.view.strides.push_back(bytes(stride));
     }
@@ -100,7 +111,9 @@ class TensorCheck {
 
 bool fits_vectors(const BoundTensor& bound) {
   if (!bound.present) return true;
-  const auto multiple = [&](std::uint64_t bytes) { return bytes % static_cast<std::uint64_t>(bound.info->vector_bytes) == 0; };
+  const auto multiple = [&](std::uint64_t bytes) {
+    return bytes % static_cast<std::uint64_t>(bound.info->vector_bytes) == 0;
+  };
   const std::int64_t size = bound.view.element_bytes;
   for (const std::int64_t stride : {bound.batch, bound.token, bound.head, bound.tile, bound.row})
     if (!multiple(static_cast<std::uint64_t>(stride * size))) return false;
@@ -143,11 +156,16 @@ void check_aliasing(const Manifest& manifest, const Problem& problem, const Bind
 
 bool holds(When when, const Problem& problem) {
   switch (when) {
-    case When::always: return true;
-    case When::packed: return problem.packed();
-    case When::packed_i32: return problem.offsets == OffsetType::i32;
-    case When::packed_i64: return problem.offsets == OffsetType::i64;
-    case When::fixed: return !problem.packed();
+    case When::always:
+      return true;
+    case When::packed:
+      return problem.packed();
+    case When::packed_i32:
+      return problem.offsets == OffsetType::i32;
+    case When::packed_i64:
+      return problem.offsets == OffsetType::i64;
+    case When::fixed:
+      return !problem.packed();
   }
   return false;
 }
@@ -157,13 +175,14 @@ std::uint64_t word(std::int64_t number) { return std::bit_cast<std::uint64_t>(nu
 
 }  // namespace
 
-Binding bind(const Manifest& manifest, const Problem& problem, const std::vector<TensorRef>& tensors) {
+Binding bind_tensors(const Manifest& manifest, const Problem& problem, const std::vector<TensorRef>& tensors) {
   check_problem(manifest, problem);
   check_known(manifest, tensors);
   Binding binding;
   const TensorRef* first = nullptr;
   for (const TensorInfo& info : manifest.tensors) {
-    const auto found = std::find_if(tensors.begin(), tensors.end(), [&](const TensorRef& t) { return t.name == info.name; });
+    const auto found =
+        std::find_if(tensors.begin(), tensors.end(), [&](const TensorRef& t) { return t.name == info.name; });
     if (found == tensors.end()) {
       if (!info.optional)
         throw UsageError(fmt::format("tensor \"{}\" of {} is missing: {} {} {}", info.name, manifest.kernel,
@@ -217,14 +236,20 @@ std::vector<std::uint64_t> build_words(const Manifest& manifest, const Problem& 
         words.insert(words.end(), {word(t.data), word(t.head), word(t.tile), word(t.row)});
         break;
       }
-      case ArgumentKind::pointer: words.push_back(word(bound(argument).data)); break;
+      case ArgumentKind::pointer:
+        words.push_back(word(bound(argument).data));
+        break;
       case ArgumentKind::workspace: {
         const std::ptrdiff_t slot = manifest.find_workspace(argument.name) - manifest.workspace.data();
         words.push_back(word(static_cast<char*>(workspace) + layout.slots[slot].offset));
         break;
       }
-      case ArgumentKind::cu_seqlens: words.push_back(word(problem.cu_seqlens)); break;
-      case ArgumentKind::size: words.push_back(word(evaluate_symbol(argument.size, manifest, problem))); break;
+      case ArgumentKind::cu_seqlens:
+        words.push_back(word(problem.cu_seqlens));
+        break;
+      case ArgumentKind::size:
+        words.push_back(word(evaluate_symbol(argument.size, manifest, problem)));
+        break;
     }
   }
   return words;
@@ -240,8 +265,8 @@ std::vector<LaunchStep> launch_steps(const Manifest& manifest, const Problem& pr
     for (std::size_t i = 0; i < info.grid.size(); ++i) {
       const std::int64_t blocks = evaluate_product(info.grid[i], manifest, problem, info.tiles_per_block);
       if (blocks > limits[i])
-        throw UsageError(fmt::format("{} needs {} blocks in grid dimension {}; the limit is {}", info.entry, blocks, i,
-                                     limits[i]));
+        throw UsageError(
+            fmt::format("{} needs {} blocks in grid dimension {}; the limit is {}", info.entry, blocks, i, limits[i]));
       step.grid[i] = static_cast<std::uint32_t>(blocks);
       empty = empty || blocks == 0;
     }

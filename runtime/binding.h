@@ -30,10 +30,10 @@ struct Binding {
 };
 
 /// Checks the problem (check_problem) and every tensor against the manifest. UsageError naming the tensor when it is
-/// missing, unknown or given twice; has another dtype, rank or shape; a feature stride other than 1, a parameter that is
-/// not contiguous, or a negative stride; a null or misaligned pointer; lies on another device than the first one; or is
-/// an output that shares memory with another tensor, with cu_seqlens, or with itself.
-Binding bind(const Manifest& manifest, const Problem& problem, const std::vector<TensorRef>& tensors);
+/// missing, unknown or given twice; has another dtype, rank or shape; a feature stride other than 1, a parameter that
+/// is not contiguous, or a negative stride; a null or misaligned pointer; lies on another device than the first one; or
+/// is an output that shares memory with another tensor, with cu_seqlens, or with itself.
+Binding bind_tensors(const Manifest& manifest, const Problem& problem, const std::vector<TensorRef>& tensors);
 
 /// Refuses a workspace that is too small, not 256-byte aligned, or overlaps a tensor.
 void check_workspace(const Binding& binding, const WorkspaceLayout& layout, const void* workspace, std::int64_t bytes);

@@ -23,9 +23,8 @@ namespace {
 constexpr std::chrono::milliseconds lock_patience = std::chrono::minutes(2);
 
 bool is_digest(std::string_view text) {
-  return text.size() == 32 && std::all_of(text.begin(), text.end(), [](unsigned char c) {
-           return std::isdigit(c) || (c >= 'a' && c <= 'f');
-         });
+  return text.size() == 32 && std::all_of(text.begin(), text.end(),
+                                          [](unsigned char c) { return std::isdigit(c) || (c >= 'a' && c <= 'f'); });
 }
 
 bool is_entry_file(const std::filesystem::path& path) {
@@ -41,14 +40,20 @@ std::filesystem::path with_extension(const std::filesystem::path& folder, const 
 // Damage can leave anything under an entry's name, and rename does not replace a folder by a file.
 std::string replace_file(const std::filesystem::path& path, std::initializer_list<std::string_view> pieces) {
   std::error_code ignored;
-  if (std::filesystem::is_directory(std::filesystem::symlink_status(path, ignored))) std::filesystem::remove_all(path, ignored);
+  if (std::filesystem::is_directory(std::filesystem::symlink_status(path, ignored)))
+    std::filesystem::remove_all(path, ignored);
   return write_file_atomically(path, std::span(pieces.begin(), pieces.size()), false);
 }
 
 nlohmann::json metadata(const CacheKey& key, const CachedObject& object) {
-  return {{"schema", cache_schema},     {"key", key.full()},          {"kernel", key.kernel},
-          {"arch", key.arch},           {"compiler", key.compiler},   {"bytes", object.bytes.size()},
-          {"hash", hash_text(object.bytes)}, {"info", object.info}};
+  return {{"schema", cache_schema},
+          {"key", key.full()},
+          {"kernel", key.kernel},
+          {"arch", key.arch},
+          {"compiler", key.compiler},
+          {"bytes", object.bytes.size()},
+          {"hash", hash_text(object.bytes)},
+          {"info", object.info}};
 }
 
 }  // namespace
@@ -62,7 +67,8 @@ std::string CacheKey::full() const {
   nlohmann::json list = nlohmann::json::array();
   const auto add = [&](const std::string& name, const std::string& value) {
     constexpr std::size_t longest = 200;
-    list.push_back({name, value.size() > longest ? fmt::format("{} bytes, xxh3 {}", value.size(), hash_text(value)) : value});
+    list.push_back(
+        {name, value.size() > longest ? fmt::format("{} bytes, xxh3 {}", value.size(), hash_text(value)) : value});
   };
   add("schema", std::to_string(cache_schema));
   add("kernel", kernel);
@@ -81,7 +87,8 @@ Cache& Cache::shared() {
 }
 
 bool Cache::read(const CacheKey& key, CachedObject& object, std::string& damage) const {
-  const std::filesystem::path binary = with_extension(objects(), key, ".bin"), meta = with_extension(objects(), key, ".json");
+  const std::filesystem::path binary = with_extension(objects(), key, ".bin"),
+                              meta = with_extension(objects(), key, ".json");
   std::error_code ignored;
   if (!std::filesystem::exists(std::filesystem::symlink_status(meta, ignored))) return false;
   const auto fail = [&](std::string what) {
@@ -109,7 +116,8 @@ bool Cache::read(const CacheKey& key, CachedObject& object, std::string& damage)
 }
 
 std::string Cache::write(const CacheKey& key, CachedObject& object) {
-  const std::filesystem::path binary = with_extension(objects(), key, ".bin"), meta = with_extension(objects(), key, ".json");
+  const std::filesystem::path binary = with_extension(objects(), key, ".bin"),
+                              meta = with_extension(objects(), key, ".json");
   // Metadata last: it vouches for the bytes.
   std::string error = replace_file(binary, {object.bytes});
   if (!error.empty()) return error;
@@ -163,7 +171,8 @@ std::vector<CacheEntry> Cache::list() const {
     const auto binary_size = std::filesystem::file_size(std::filesystem::path(path).replace_extension(".bin"), ignored);
     entry.bytes = static_cast<std::int64_t>(text->size() + (ignored ? 0 : binary_size));
     const auto now = std::chrono::system_clock::now().time_since_epoch();
-    entry.age_seconds = std::max(0.0, std::chrono::duration<double>(now).count() - static_cast<double>(status.st_mtime));
+    entry.age_seconds =
+        std::max(0.0, std::chrono::duration<double>(now).count() - static_cast<double>(status.st_mtime));
     entries.push_back(entry);
   }
   std::sort(entries.begin(), entries.end(), [](const CacheEntry& a, const CacheEntry& b) {
@@ -200,7 +209,8 @@ std::string Cache::explain() const {
   text += fmt::format("entries: {}, {} bytes\n", entries.size(), bytes);
   text +=
       "key: the emitted text, the compiler's options, the architecture, the compiler's name and version, the device\n"
-      "  prelude (for the emulator also its header), and the version of the cache's format. Names and dates are no part.\n"
+      "  prelude (for the emulator also its header), and the version of the cache's format. Names and dates are no "
+      "part.\n"
       "entry: <hash of the key>.bin and .json; the .json holds the full key and the hash of the .bin, and both are\n"
       "  compared before an entry is used. A damaged entry is made anew.\n"
       "chosen by: KDAGEN_CACHE_DIR, else XDG_CACHE_HOME/kdagen, else HOME/.cache/kdagen\n";
@@ -210,15 +220,17 @@ std::string Cache::explain() const {
 TemporaryDirectory Cache::scratch() const {
   TemporaryDirectory folder({directory_.path});
   if (!folder)
-    throw ToolchainError("no folder for a compiler's files can be made: neither the cache, TMPDIR, /tmp nor /var/tmp can be "
-                         "written. Set KDAGEN_CACHE_DIR to a folder that can, or compile with NVRTC");
+    throw ToolchainError(
+        "no folder for a compiler's files can be made: neither the cache, TMPDIR, /tmp nor /var/tmp can be "
+        "written. Set KDAGEN_CACHE_DIR to a folder that can, or compile with NVRTC");
   return folder;
 }
 
 std::filesystem::path Cache::unpack(std::span<const EmbeddedFile> files) {
   std::string all;
   for (const EmbeddedFile& file : files) all += fmt::format("{} {}\n{}", file.path, file.text.size(), file.text);
-  if (directory_.path.empty()) throw ToolchainError("no folder for headers can be written; set KDAGEN_CACHE_DIR to one that can");
+  if (directory_.path.empty())
+    throw ToolchainError("no folder for headers can be written; set KDAGEN_CACHE_DIR to one that can");
   const std::filesystem::path folder = directory_.path / ("include-" + hash_text(all));
   for (const EmbeddedFile& file : files) {
     const std::filesystem::path path = folder / file.path;

@@ -95,9 +95,11 @@ TemporaryDirectory::~TemporaryDirectory() {
 
 std::string trust_problem(const std::filesystem::path& folder) {
   struct stat status {};
-  if (::stat(folder.c_str(), &status) != 0) return fmt::format("cannot look at {}: {}", folder.string(), std::strerror(errno));
+  if (::stat(folder.c_str(), &status) != 0)
+    return fmt::format("cannot look at {}: {}", folder.string(), std::strerror(errno));
   if (status.st_uid != ::geteuid())
-    return fmt::format("{} belongs to another user (id {}), who could plant code in it", folder.string(), status.st_uid);
+    return fmt::format("{} belongs to another user (id {}), who could plant code in it", folder.string(),
+                       status.st_uid);
   const bool by_everyone = status.st_mode & S_IWOTH;
   const bool by_other_group = (status.st_mode & S_IWGRP) && status.st_gid != ::getegid();
   if (by_everyone || by_other_group)
@@ -111,8 +113,7 @@ CacheDirectory choose_cache_directory() {
   const Choice choice = named_folder();
   directory.origin = choice.origin;
   directory.path = choice.path;
-  if (choice.path.empty())
-    directory.problem = "neither KDAGEN_CACHE_DIR, XDG_CACHE_HOME nor HOME names a folder";
+  if (choice.path.empty()) directory.problem = "neither KDAGEN_CACHE_DIR, XDG_CACHE_HOME nor HOME names a folder";
   if (directory.problem.empty()) directory.problem = make_folders(choice.path);
   if (directory.problem.empty()) directory.problem = trust_problem(choice.path);
   if (directory.problem.empty()) directory.problem = write_problem(choice.path);
@@ -120,7 +121,8 @@ CacheDirectory choose_cache_directory() {
     directory.persistent = true;
     return directory;
   }
-  warn_once(fmt::format("no cache is kept: {}. Set KDAGEN_CACHE_DIR to a folder of your own to keep one", directory.problem));
+  warn_once(
+      fmt::format("no cache is kept: {}. Set KDAGEN_CACHE_DIR to a folder of your own to keep one", directory.problem));
   directory.origin = "private";
   directory.temporary = TemporaryDirectory(std::vector<std::filesystem::path>{});
   directory.path = directory.temporary.path();

@@ -45,7 +45,8 @@ std::optional<std::filesystem::path> locate_nvcc() {
 std::string output_of(const std::vector<std::string>& argv) {
   const ProcessResult result = run_process(argv, {{}, {{"LC_ALL", "C"}}});
   if (result.exit_code != 0)
-    throw ToolchainError(fmt::format("{} ends with exit code {}:\n{}", fmt::join(argv, " "), result.exit_code, result.output));
+    throw ToolchainError(
+        fmt::format("{} ends with exit code {}:\n{}", fmt::join(argv, " "), result.exit_code, result.output));
   return result.output;
 }
 
@@ -53,9 +54,11 @@ Compiler find_nvcc() {
   const std::string chosen = environment_variable("KDAGEN_NVCC");
   const auto path = locate_nvcc();
   if (!path)
-    throw ToolchainError(fmt::format(
-        "nvcc is not found{}. It comes with the CUDA toolkit (13.0) or the PyPI wheel nvidia-cuda-nvcc; KDAGEN_NVCC names it",
-        chosen.empty() ? " in PATH, CUDA_HOME or /usr/local/cuda" : fmt::format(": KDAGEN_NVCC={} cannot be run", chosen)));
+    throw ToolchainError(
+        fmt::format("nvcc is not found{}. It comes with the CUDA toolkit (13.0) or the PyPI wheel nvidia-cuda-nvcc; "
+                    "KDAGEN_NVCC names it",
+                    chosen.empty() ? " in PATH, CUDA_HOME or /usr/local/cuda"
+                                   : fmt::format(": KDAGEN_NVCC={} cannot be run", chosen)));
   Compiler compiler{CompilerChoice::nvcc, *path, "", {}};
   const std::string version = output_of({path->string(), "--version"});
   const std::size_t release = version.find(", V");
@@ -92,17 +95,24 @@ Compiler find_host() {
     const std::string version = output_of({path->string(), "--version"});
     return {CompilerChoice::host, *path, version.substr(0, version.find('\n')), {}};
   }
-  throw ToolchainError(fmt::format("no C++20 compiler is found for the emulator{}; install g++ 12 or clang 19, or name one by "
-                                   "KDAGEN_HOST_CXX",
-                                   chosen.empty() ? "" : fmt::format(": KDAGEN_HOST_CXX={} cannot be run", chosen)));
+  throw ToolchainError(
+      fmt::format("no C++20 compiler is found for the emulator{}; install g++ 12 or clang 19, or name one by "
+                  "KDAGEN_HOST_CXX",
+                  chosen.empty() ? "" : fmt::format(": KDAGEN_HOST_CXX={} cannot be run", chosen)));
 }
 
 Compiler find_uncached(CompilerChoice choice) {
   Compiler compiler;
   switch (choice) {
-    case CompilerChoice::nvrtc: compiler = find_nvrtc(); break;
-    case CompilerChoice::nvcc: compiler = find_nvcc(); break;
-    case CompilerChoice::host: compiler = find_host(); break;
+    case CompilerChoice::nvrtc:
+      compiler = find_nvrtc();
+      break;
+    case CompilerChoice::nvcc:
+      compiler = find_nvcc();
+      break;
+    case CompilerChoice::host:
+      compiler = find_host();
+      break;
   }
   std::sort(compiler.archs.begin(), compiler.archs.end());
   return compiler;
@@ -119,9 +129,12 @@ std::string settings() {
 
 std::string_view name_of(CompilerChoice choice) {
   switch (choice) {
-    case CompilerChoice::nvrtc: return "nvrtc";
-    case CompilerChoice::nvcc: return "nvcc";
-    case CompilerChoice::host: return "host";
+    case CompilerChoice::nvrtc:
+      return "nvrtc";
+    case CompilerChoice::nvcc:
+      return "nvcc";
+    case CompilerChoice::host:
+      return "host";
   }
   throw KdagenBug("unknown compiler");
 }
@@ -173,12 +186,15 @@ Arch parse_arch(std::string_view text) {
   if (error != std::errc() || digits[0] == '-' || digits[0] == '0' || !known_suffix || arch.number > 9999)
     throw UsageError(fmt::format("\"{}\" is no architecture; expected sm_80, sm_90, sm_100a, ...", text));
   if (arch.number < oldest_arch)
-    throw UsageError(fmt::format("the architecture {} cannot be targeted: emitted text needs sm_{} or newer", text, oldest_arch));
+    throw UsageError(
+        fmt::format("the architecture {} cannot be targeted: emitted text needs sm_{} or newer", text, oldest_arch));
   return arch;
 }
 
 CompileTarget choose_target(const Compiler& compiler, const Arch& arch, bool may_fall_back) {
-  const auto knows = [&](int number) { return std::binary_search(compiler.archs.begin(), compiler.archs.end(), number); };
+  const auto knows = [&](int number) {
+    return std::binary_search(compiler.archs.begin(), compiler.archs.end(), number);
+  };
   if (knows(arch.number)) return {arch, false};
   if (may_fall_back) {
     int newest = 0;

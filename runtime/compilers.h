@@ -28,8 +28,8 @@ struct Compiler {
 /// nvrtc: $KDAGEN_NVRTC alone if set, else libnvrtc.so.13, libnvrtc.so, beside nvcc, in the toolkit folders;
 /// nvcc: $KDAGEN_NVCC alone if set, else PATH, the toolkit folders;
 /// host: $KDAGEN_HOST_CXX alone if set, else g++, c++, clang++-19, clang++.
-/// Toolkit folders: $CUDA_HOME, $CUDA_PATH, /usr/local/cuda, the folder named when kdagen was configured (KDAGEN_CUDA_ROOT).
-/// ToolchainError saying what was tried and how to get it. The answer is kept for the process.
+/// Toolkit folders: $CUDA_HOME, $CUDA_PATH, /usr/local/cuda, the folder named when kdagen was configured
+/// (KDAGEN_CUDA_ROOT). ToolchainError saying what was tried and how to get it. The answer is kept for the process.
 Compiler find_compiler(CompilerChoice choice);
 
 /// NVRTC if it is there, else nvcc; ToolchainError if neither.

@@ -118,6 +118,24 @@ ContextScope::~ContextScope() {
   });
 }
 
+RelaxedCaptureScope::RelaxedCaptureScope() {
+  if (driver().ThreadExchangeStreamCaptureMode) driver().ThreadExchangeStreamCaptureMode(&mode_);
+}
+
+RelaxedCaptureScope::~RelaxedCaptureScope() {
+  quietly([&] {
+    if (driver().ThreadExchangeStreamCaptureMode) driver().ThreadExchangeStreamCaptureMode(&mode_);
+  });
+}
+
+bool is_capturing(CudaStream stream) {
+  int status = 0;
+  const CudaResult result = driver().StreamIsCapturing(stream, &status);
+  if (result == cuda_capture_implicit) return true;  // the legacy stream, while another one is captured
+  check_driver(result, "ask whether a stream is being captured");
+  return status != 0;
+}
+
 int device_of_pointer(const void* pointer) {
   constexpr int memory_type = 2, device_ordinal = 9, type_device = 2;
   const auto address = static_cast<CudaPointer>(reinterpret_cast<std::uintptr_t>(pointer));

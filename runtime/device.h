@@ -18,7 +18,7 @@ namespace kdagen::runtime {
 struct DeviceInfo {
   int ordinal = 0;
   std::string name;
-  std::string arch;  ///< "sm_90"
+  std::string arch;            ///< "sm_90"
   int compute_capability = 0;  ///< 90
   int multiprocessors = 0;
   int shared_bytes_per_block = 0;  ///< with opt-in
@@ -47,6 +47,21 @@ class ContextScope {
  private:
   std::uint64_t id_ = 0;
 };
+
+/// Lets the calling thread load modules while another thread captures a graph, until the end of the scope.
+class RelaxedCaptureScope {
+ public:
+  RelaxedCaptureScope();
+  ~RelaxedCaptureScope();
+  RelaxedCaptureScope(const RelaxedCaptureScope&) = delete;
+  RelaxedCaptureScope& operator=(const RelaxedCaptureScope&) = delete;
+
+ private:
+  int mode_ = 2;  // CU_STREAM_CAPTURE_MODE_RELAXED; afterwards what it was before
+};
+
+/// Whether work on the stream is recorded into a graph. Needs a current context.
+bool is_capturing(CudaStream stream);
 
 /// The device that owns a device pointer, or -1 for host memory that CUDA does not know.
 int device_of_pointer(const void* pointer);
@@ -133,6 +148,7 @@ class LoadedModule {
 
  private:
   int ordinal_;
+  std::uint64_t context_id_ = 0;
   std::string name_;
   CudaModule module_ = nullptr;
 };

@@ -41,22 +41,51 @@ std::vector<Symbol> symbols(DriverFunctions& f) {
   { "cu" #name, "cu" #name, slot(f.name) }
 #define KDAGEN_V2(name) \
   { "cu" #name, "cu" #name "_v2", slot(f.name) }
-  return {KDAGEN_PLAIN(DriverGetVersion), KDAGEN_PLAIN(DeviceGetCount), KDAGEN_PLAIN(DeviceGet),
-          KDAGEN_PLAIN(DeviceGetName), KDAGEN_PLAIN(DeviceGetAttribute), KDAGEN_V2(DeviceTotalMem),
-          KDAGEN_PLAIN(DevicePrimaryCtxRetain), KDAGEN_V2(DevicePrimaryCtxRelease), KDAGEN_V2(CtxPushCurrent),
-          KDAGEN_V2(CtxPopCurrent), KDAGEN_PLAIN(CtxSynchronize), KDAGEN_PLAIN(ModuleLoadDataEx),
-          KDAGEN_PLAIN(ModuleUnload), KDAGEN_PLAIN(ModuleGetFunction), KDAGEN_PLAIN(FuncGetAttribute),
-          KDAGEN_PLAIN(FuncSetAttribute), KDAGEN_PLAIN(LaunchKernel), KDAGEN_V2(MemAlloc), KDAGEN_V2(MemFree),
-          KDAGEN_V2(MemcpyHtoDAsync), KDAGEN_V2(MemcpyDtoHAsync), KDAGEN_V2(MemcpyDtoDAsync),
-          KDAGEN_PLAIN(MemsetD8Async), KDAGEN_PLAIN(MemsetD2D8Async), KDAGEN_PLAIN(StreamCreate),
-          KDAGEN_V2(StreamDestroy), KDAGEN_PLAIN(StreamSynchronize), KDAGEN_PLAIN(StreamIsCapturing),
-          KDAGEN_PLAIN(EventCreate), KDAGEN_PLAIN(EventRecord), KDAGEN_PLAIN(EventSynchronize),
-          KDAGEN_PLAIN(EventElapsedTime), KDAGEN_V2(EventDestroy), KDAGEN_PLAIN(PointerGetAttribute),
-          KDAGEN_PLAIN(GetErrorName), KDAGEN_PLAIN(GetErrorString),
-          KDAGEN_PLAIN(OccupancyMaxActiveBlocksPerMultiprocessor), KDAGEN_PLAIN(MemAllocFromPoolAsync),
-          KDAGEN_PLAIN(MemFreeAsync), KDAGEN_PLAIN(MemPoolCreate), KDAGEN_PLAIN(MemPoolSetAttribute),
+  return {KDAGEN_PLAIN(DriverGetVersion),
+          KDAGEN_PLAIN(DeviceGetCount),
+          KDAGEN_PLAIN(DeviceGet),
+          KDAGEN_PLAIN(DeviceGetName),
+          KDAGEN_PLAIN(DeviceGetAttribute),
+          KDAGEN_V2(DeviceTotalMem),
+          KDAGEN_PLAIN(DevicePrimaryCtxRetain),
+          KDAGEN_V2(DevicePrimaryCtxRelease),
+          KDAGEN_V2(CtxPushCurrent),
+          KDAGEN_V2(CtxPopCurrent),
+          KDAGEN_PLAIN(CtxSynchronize),
+          KDAGEN_PLAIN(ModuleLoadDataEx),
+          KDAGEN_PLAIN(ModuleUnload),
+          KDAGEN_PLAIN(ModuleGetFunction),
+          KDAGEN_PLAIN(FuncGetAttribute),
+          KDAGEN_PLAIN(FuncSetAttribute),
+          KDAGEN_PLAIN(LaunchKernel),
+          KDAGEN_V2(MemAlloc),
+          KDAGEN_V2(MemFree),
+          KDAGEN_V2(MemcpyHtoDAsync),
+          KDAGEN_V2(MemcpyDtoHAsync),
+          KDAGEN_V2(MemcpyDtoDAsync),
+          KDAGEN_PLAIN(MemsetD8Async),
+          KDAGEN_PLAIN(MemsetD2D8Async),
+          KDAGEN_PLAIN(StreamCreate),
+          KDAGEN_V2(StreamDestroy),
+          KDAGEN_PLAIN(StreamSynchronize),
+          KDAGEN_PLAIN(StreamIsCapturing),
+          KDAGEN_PLAIN(EventCreate),
+          KDAGEN_PLAIN(EventRecord),
+          KDAGEN_PLAIN(EventSynchronize),
+          KDAGEN_PLAIN(EventElapsedTime),
+          KDAGEN_V2(EventDestroy),
+          KDAGEN_PLAIN(PointerGetAttribute),
+          KDAGEN_PLAIN(GetErrorName),
+          KDAGEN_PLAIN(GetErrorString),
+          KDAGEN_PLAIN(OccupancyMaxActiveBlocksPerMultiprocessor),
+          KDAGEN_PLAIN(MemAllocFromPoolAsync),
+          KDAGEN_PLAIN(MemFreeAsync),
+          KDAGEN_PLAIN(MemPoolCreate),
+          KDAGEN_PLAIN(MemPoolSetAttribute),
           {"cuCtxGetId", "cuCtxGetId", slot(f.CtxGetId), 12000, true},
-          {"cuFuncGetParamInfo", "cuFuncGetParamInfo", slot(f.FuncGetParamInfo), 12040, true}};
+          {"cuFuncGetParamInfo", "cuFuncGetParamInfo", slot(f.FuncGetParamInfo), 12040, true},
+          {"cuThreadExchangeStreamCaptureMode", "cuThreadExchangeStreamCaptureMode",
+           slot(f.ThreadExchangeStreamCaptureMode), 12000, true}};
 #undef KDAGEN_PLAIN
 #undef KDAGEN_V2
 }
@@ -85,9 +114,9 @@ bool load_functions(void* library, Driver& driver) {
       get_address(symbol.name, symbol.slot, symbol.since, 0, nullptr);
     if (!*symbol.slot) *symbol.slot = dlsym(library, symbol.versioned);
     if (!*symbol.slot && !symbol.optional) {
-      driver.status.reason = fmt::format("{} has no {}: the driver is too old (CUDA {}.{}); kdagen needs CUDA 11.4",
-                                         driver.status.library, symbol.name, driver.status.version / 1000,
-                                         driver.status.version % 1000 / 10);
+      driver.status.reason =
+          fmt::format("{} has no {}: the driver is too old (CUDA {}.{}); kdagen needs CUDA 11.4", driver.status.library,
+                      symbol.name, driver.status.version / 1000, driver.status.version % 1000 / 10);
       return false;
     }
   }
@@ -96,11 +125,16 @@ bool load_functions(void* library, Driver& driver) {
 
 std::string init_failure(CudaResult result, const std::string& library) {
   switch (result) {
-    case 34: return fmt::format("{} is the CUDA toolkit's stub, not a driver", library);
-    case 100: return fmt::format("the driver ({}) sees no CUDA device", library);
-    case 803: return fmt::format("{}: the driver's library and kernel module have different versions", library);
-    case 804: return fmt::format("{}: this compatibility library does not support the device", library);
-    default: return fmt::format("{}: initialising the driver failed with error {}", library, result);
+    case 34:
+      return fmt::format("{} is the CUDA toolkit's stub, not a driver", library);
+    case 100:
+      return fmt::format("the driver ({}) sees no CUDA device", library);
+    case 803:
+      return fmt::format("{}: the driver's library and kernel module have different versions", library);
+    case 804:
+      return fmt::format("{}: this compatibility library does not support the device", library);
+    default:
+      return fmt::format("{}: initialising the driver failed with error {}", library, result);
   }
 }
 
@@ -151,8 +185,9 @@ const DriverFunctions& driver() {
   const Driver& found = loaded();
   if (!found.status.ok) throw ToolchainError("no CUDA device can be used: " + found.status.reason);
   if (found.process != getpid())
-    throw DeviceLost("the GPU was used before this process was forked, and CUDA does not survive a fork; use it in the "
-                     "child only, or start the child with exec");
+    throw DeviceLost(
+        "the GPU was used before this process was forked, and CUDA does not survive a fork; use it in the "
+        "child only, or start the child with exec");
   return found.functions;
 }
 
@@ -175,8 +210,7 @@ void check_driver(CudaResult result, std::string_view action) {
         action, driver_error_text(result),
         first ? "A kernel faulted:" : fmt::format("An earlier fault ({}) was reported:", driver_error_text(none))));
   }
-  if (result == cuda_out_of_memory)
-    throw ToolchainError(fmt::format("cannot {}: the device is out of memory", action));
+  if (result == cuda_out_of_memory) throw ToolchainError(fmt::format("cannot {}: the device is out of memory", action));
   throw ToolchainError(fmt::format("cannot {}: {}", action, driver_error_text(result)));
 }
 

@@ -75,6 +75,7 @@ struct DriverFunctions {
   // Null with older drivers.
   CudaResult (*CtxGetId)(CudaContext, unsigned long long*);
   CudaResult (*FuncGetParamInfo)(CudaFunction, std::size_t, std::size_t*, std::size_t*);
+  CudaResult (*ThreadExchangeStreamCaptureMode)(int*);
 };
 
 /// Where the driver was found, or why not.

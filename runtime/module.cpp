@@ -20,7 +20,7 @@ enum FunctionAttribute {
 // CU_JIT_*
 enum JitOption { info_log = 3, info_log_bytes = 4, error_log = 5, error_log_bytes = 6 };
 
-struct PoolProperties {  // CUmemPoolProps
+struct PoolProperties {     // CUmemPoolProps
   int allocation_type = 1;  // pinned
   int handle_types = 0;
   int location_type = 1;  // device
@@ -56,6 +56,8 @@ CudaMemoryPool memory_pool(int ordinal) {
 LoadedModule::LoadedModule(int ordinal, const std::string& image, const std::string& name)
     : ordinal_(ordinal), name_(name) {
   const ContextScope scope(ordinal);
+  const RelaxedCaptureScope relaxed;
+  context_id_ = scope.id();
   std::string errors(8192, '\0'), notes(8192, '\0');
   int options[] = {error_log, error_log_bytes, info_log, info_log_bytes};
   const auto as_value = [](std::size_t n) { return reinterpret_cast<void*>(n); };
@@ -71,7 +73,7 @@ LoadedModule::~LoadedModule() {
   quietly([&] {
     if (!module_) return;
     const ContextScope scope(ordinal_);
-    driver().ModuleUnload(module_);
+    if (scope.id() == context_id_) driver().ModuleUnload(module_);  // else it went with its context
   });
 }
 
@@ -92,7 +94,8 @@ LoadedFunction LoadedModule::prepare(const std::string& entry, int block, int sh
                          attribute(max_threads_per_block), 0};
   if (block > function.attributes.max_threads)
     throw UsageError(fmt::format(
-        "{} has blocks of {} threads, but with {} registers a thread and its launch bounds at most {} fit on device {} ({})",
+        "{} has blocks of {} threads, but with {} registers a thread and its launch bounds at most {} fit on device {} "
+        "({})",
         entry, block, function.attributes.registers, function.attributes.max_threads, ordinal_, device.name));
   const int total_shared = function.attributes.static_shared_bytes + shared_bytes;
   if (total_shared > device.shared_bytes_per_block)

@@ -102,13 +102,15 @@ class Program {
   Program(const Functions& f, const std::string& text, const std::string& name, std::span<const EmbeddedFile> headers)
       : f_(f) {
     std::vector<std::string> owned;  // NVRTC wants terminated strings
-    for (const EmbeddedFile& file : headers) owned.insert(owned.end(), {std::string(file.path), std::string(file.text)});
+    for (const EmbeddedFile& file : headers)
+      owned.insert(owned.end(), {std::string(file.path), std::string(file.text)});
     std::vector<const char*> names, texts;
     for (std::size_t i = 0; i < owned.size(); i += 2) {
       names.push_back(owned[i].c_str());
       texts.push_back(owned[i + 1].c_str());
     }
-    check(f.CreateProgram(&program_, text.c_str(), name.c_str(), static_cast<int>(names.size()), texts.data(), names.data()));
+    check(f.CreateProgram(&program_, text.c_str(), name.c_str(), static_cast<int>(names.size()), texts.data(),
+                          names.data()));
   }
   ~Program() { f_.DestroyProgram(&program_); }
   Program(const Program&) = delete;
@@ -157,9 +159,11 @@ const NvrtcLibrary& nvrtc_library() {
     if (library) return *library;
     reasons += fmt::format("\n  {}: {}", name, reason);
   }
-  throw ToolchainError(fmt::format(
-      "NVRTC is not found{}:{}\nIt comes with the CUDA toolkit (13.0) or the PyPI wheel nvidia-cuda-nvrtc; KDAGEN_NVRTC names "
-      "the file libnvrtc.so.13", chosen.empty() ? "" : " (KDAGEN_NVRTC is set, so no other place was tried)", reasons));
+  throw ToolchainError(
+      fmt::format("NVRTC is not found{}:{}\nIt comes with the CUDA toolkit (13.0) or the PyPI wheel nvidia-cuda-nvrtc; "
+                  "KDAGEN_NVRTC names "
+                  "the file libnvrtc.so.13",
+                  chosen.empty() ? "" : " (KDAGEN_NVRTC is set, so no other place was tried)", reasons));
 }
 
 NvrtcOutput run_nvrtc(const std::string& text, const std::string& name, std::span<const EmbeddedFile> headers,
@@ -172,7 +176,8 @@ NvrtcOutput run_nvrtc(const std::string& text, const std::string& name, std::spa
   strip_terminator(output.log);
   if (result == compilation_failed) return output;
   if (result != 0)
-    throw ToolchainError(fmt::format("NVRTC failed: {}{}{}", f.GetErrorString(result), output.log.empty() ? "" : "\n", output.log));
+    throw ToolchainError(
+        fmt::format("NVRTC failed: {}{}{}", f.GetErrorString(result), output.log.empty() ? "" : "\n", output.log));
   output.image = ptx ? program.fetch(f.GetPTXSize, f.GetPTX) : program.fetch(f.GetCUBINSize, f.GetCUBIN);
   if (ptx) strip_terminator(output.image);
   output.ok = true;

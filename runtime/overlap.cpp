@@ -23,7 +23,8 @@ std::vector<Term> difference_terms(const StridedView& a, const StridedView& b) {
     for (std::size_t i = 0; i < view.shape.size(); ++i) {
       if (view.shape[i] <= 1 || view.strides[i] == 0) continue;
       const Wide last = sign * (view.shape[i] - 1);
-      const auto same = std::find_if(terms.begin(), terms.end(), [&](const Term& t) { return t.stride == view.strides[i]; });
+      const auto same =
+          std::find_if(terms.begin(), terms.end(), [&](const Term& t) { return t.stride == view.strides[i]; });
       Term& term = same != terms.end() ? *same : terms.emplace_back(Term{view.strides[i], 0, 0});
       (sign > 0 ? term.high : term.low) += last;
     }

@@ -98,17 +98,10 @@ ProcessResult run_process(const std::vector<std::string>& argv, const ProcessOpt
 }
 
 std::map<std::string, std::string> compiler_environment(const std::filesystem::path& scratch) {
-  return {{"LC_ALL", "C"},
-          {"TMPDIR", scratch.string()},
-          {"NVCC_PREPEND_FLAGS", ""},
-          {"NVCC_APPEND_FLAGS", ""},
-          {"NVCC_CCBIN", ""},
-          {"CPATH", ""},
-          {"C_INCLUDE_PATH", ""},
-          {"CPLUS_INCLUDE_PATH", ""},
-          {"GCC_EXEC_PREFIX", ""},
-          {"COMPILER_PATH", ""},
-          {"LIBRARY_PATH", ""}};
+  return {{"LC_ALL", "C"},           {"TMPDIR", scratch.string()}, {"NVCC_PREPEND_FLAGS", ""},
+          {"NVCC_APPEND_FLAGS", ""}, {"NVCC_CCBIN", ""},           {"CPATH", ""},
+          {"C_INCLUDE_PATH", ""},    {"CPLUS_INCLUDE_PATH", ""},   {"GCC_EXEC_PREFIX", ""},
+          {"COMPILER_PATH", ""},     {"LIBRARY_PATH", ""}};
 }
 
 std::optional<std::filesystem::path> find_program(const std::string& name) {
@@ -126,7 +119,8 @@ std::optional<std::filesystem::path> find_program(const std::string& name) {
     const std::size_t colon = std::min(search.find(':'), search.size());
     const std::string_view folder = search.substr(0, colon);
     // An empty entry means the working directory, where whoever owns it could plant a compiler.
-    if (!folder.empty() && executable(std::filesystem::path(folder) / name)) return std::filesystem::path(folder) / name;
+    if (!folder.empty() && executable(std::filesystem::path(folder) / name))
+      return std::filesystem::path(folder) / name;
     search.remove_prefix(std::min(colon + 1, search.size()));
   }
   return std::nullopt;

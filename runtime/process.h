@@ -10,7 +10,7 @@
 namespace kdagen::runtime {
 
 struct ProcessResult {
-  int exit_code = 0;  ///< 128 + number when a signal ended it
+  int exit_code = 0;   ///< 128 + number when a signal ended it
   std::string output;  ///< stdout and stderr together
 };
 

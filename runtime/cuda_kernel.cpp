@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <map>
+#include <mutex>
+
+#include <fmt/format.h>
+
+#include "kdagen/error.h"
+#include "runtime/kernel.h"
+#include "runtime/runs.h"
+
+namespace kdagen::runtime {
+namespace {
+
+struct Loaded {
+  CompiledText compiled;  // without the image
+  std::unique_ptr<LoadedModule> module;
+  std::map<std::string, LoadedFunction> functions;
+};
+
+class CudaKernelImpl : public CudaKernel {
+ public:
+  using CudaKernel::CudaKernel;
+
+  void warm_up(int device_ordinal) override {
+    const ContextScope scope(device_ordinal);
+    loaded(device_ordinal, scope, nullptr, false);
+    warm_up_stream_memory(device_ordinal);
+  }
+
+  std::vector<EntryReport> report(int device_ordinal) override {
+    const ContextScope scope(device_ordinal);
+    const Loaded& kernel = loaded(device_ordinal, scope, nullptr, false);
+    std::vector<EntryReport> reports;
+    for (const auto& [entry, function] : kernel.functions) {
+      EntryReport report{entry, function.attributes, {}};
+      for (const EntryResources& resources : kernel.compiled.resources)
+        if (resources.entry == entry) report.resources = resources;
+      reports.push_back(report);
+    }
+    return reports;
+  }
+
+ private:
+  void check_memory(const Problem& problem, const Binding& binding) const override {
+    const int device = binding.device_ordinal;
+    if (device < 0)
+      throw UsageError(
+          fmt::format("the tensors of {} are in host memory; a CUDA launch takes device memory", manifest().kernel));
+    device_info(device);
+    const auto check = [&](std::string_view name, const void* data) {
+      const int owner = device_of_pointer(data);
+      if (owner == device) return;
+      throw UsageError(fmt::format("{} of {} is {}; expected memory of device {}", name, manifest().kernel,
+                                   owner < 0 ? "not in device memory" : fmt::format("on device {}", owner), device));
+    };
+    for (const BoundTensor& tensor : binding.tensors)
+      if (tensor.present && element_count(tensor.view.shape) > 0)
+        check(fmt::format("tensor \"{}\"", tensor.info->name), tensor.data);
+    if (problem.packed() && !is_empty(problem)) check("cu_seqlens", problem.cu_seqlens);
+  }
+
+  void zero_outputs(const Binding& binding, const LaunchOptions& options) override {
+    const ContextScope scope(binding.device_ordinal);
+    for (const BoundTensor& tensor : binding.tensors) {
+      if (!tensor.present || tensor.info->direction != Direction::out) continue;
+      for_each_block(tensor.view, [&](const MemoryBlock& block) {
+        const CudaPointer start = tensor.view.base + static_cast<CudaPointer>(block.offset);
+        const CudaResult result =
+            block.rows == 1 ? driver().MemsetD8Async(start, 0, block.width, options.stream)
+                            : driver().MemsetD2D8Async(start, block.pitch, 0, block.width, block.rows, options.stream);
+        check_driver(result, fmt::format("zero the tensor {}", tensor.info->name));
+      });
+    }
+  }
+
+  void run(const Problem& problem, const Binding& binding, const LaunchOptions& options) override {
+    const WorkspaceLayout layout = workspace_layout(manifest(), problem);
+    if (options.workspace.data) check_workspace(binding, layout, options.workspace.data, options.workspace.bytes);
+    const std::vector<LaunchStep> steps = launch_steps(manifest(), problem, binding);
+    const ContextScope scope(binding.device_ordinal);
+    const Loaded& kernel = loaded(binding.device_ordinal, scope, options.stream, true);
+    const StreamMemory own(binding.device_ordinal, options.workspace.data ? 0 : layout.bytes, options.stream);
+    void* workspace = options.workspace.data ? options.workspace.data : own.data();
+    const std::vector<std::uint64_t> words = build_words(manifest(), problem, binding, layout, workspace);
+    for (const LaunchStep& step : steps)
+      launch_kernel(kernel.functions.at(step.entry), step.grid, step.info->block, step.info->shared_bytes,
+                    options.stream, words, step.entry);
+  }
+
+  // Entries stay until the kernel goes, so the reference holds; a context's id is never used again.
+  const Loaded& loaded(int ordinal, const ContextScope& scope, CudaStream stream, bool may_capture) {
+    const std::lock_guard lock(mutex_);
+    std::unique_ptr<Loaded>& kernel = loaded_[{ordinal, scope.id()}];
+    if (kernel) return *kernel;
+    if (may_capture && is_capturing(stream))
+      throw UsageError(
+          fmt::format("{} is used for the first time on device {} while a graph is captured: launch it once or "
+                      "call warm_up before the capture",
+                      manifest().kernel, ordinal));
+    kernel = load(ordinal);
+    return *kernel;
+  }
+
+  std::unique_ptr<Loaded> load(int ordinal) {
+    auto kernel = std::make_unique<Loaded>();
+    CompileOptions compile_options;
+    compile_options.compiler = options().compiler;
+    compile_options.kernel = manifest().kernel;
+    compile_options.newer_device = true;
+    compile_options.extra = options().compiler_options;
+    kernel->compiled = compile(text(), arch_on(device_info(ordinal)), compile_options, cache());
+    kernel->module = std::make_unique<LoadedModule>(ordinal, kernel->compiled.image, manifest().kernel);
+    kernel->compiled.image.clear();
+    for (const LaunchInfo& launch : manifest().launches)
+      for (const std::string& entry : {launch.entry, launch.entry_any}) {
+        if (entry.empty()) continue;
+        const LoadedFunction function = kernel->module->prepare(entry, launch.block, launch.shared_bytes);
+        check_arguments(entry, function);
+        kernel->functions[entry] = function;
+      }
+    return kernel;
+  }
+
+  void check_arguments(const std::string& entry, const LoadedFunction& function) const {
+    const std::int64_t described = std::int64_t{8} * argument_words(manifest());
+    if (function.parameter_bytes >= 0 && function.parameter_bytes != described)
+      throw UsageError(
+          fmt::format("{} takes {} bytes of arguments, the manifest of {} describes {}: text and manifest do not "
+                      "belong together",
+                      entry, function.parameter_bytes, manifest().kernel, described));
+  }
+
+  std::string arch_on(const DeviceInfo& device) const {
+    const Arch emitted = parse_arch(manifest().arch), present = parse_arch(device.arch);
+    if (emitted.number > present.number || (!emitted.suffix.empty() && emitted.number != present.number))
+      throw UsageError(fmt::format("{} was emitted for {}; device {} ({}) is {}", manifest().kernel, emitted.sm(),
+                                   device.ordinal, device.name, present.sm()));
+    return emitted.number == present.number ? emitted.sm() : present.sm();
+  }
+
+  std::mutex mutex_;
+  std::map<std::pair<int, std::uint64_t>, std::unique_ptr<Loaded>> loaded_;
+};
+
+}  // namespace
+
+std::unique_ptr<CudaKernel> make_cuda_kernel(std::string text, Manifest manifest, KernelOptions options) {
+  return std::make_unique<CudaKernelImpl>(std::move(text), std::move(manifest), std::move(options));
+}
+
+}  // namespace kdagen::runtime

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <cstring>
+#include <mutex>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "kdagen/error.h"
+#include "runtime/emulated/guarded_tensors.h"
+#include "runtime/emulator/emulator.h"
+#include "runtime/files.h"
+#include "runtime/kernel.h"
+#include "runtime/runs.h"
+
+namespace kdagen::runtime {
+namespace {
+
+class EmulatedKernel : public Kernel {
+ public:
+  using Kernel::Kernel;
+
+  void warm_up(int) override { module(); }
+
+ private:
+  void check_memory(const Problem& problem, const Binding& binding) const override {
+    if (binding.device_ordinal >= 0)
+      throw UsageError(fmt::format("the tensors of {} are on device {}; the emulator takes host memory",
+                                   manifest().kernel, binding.device_ordinal));
+    check_offsets(problem);
+  }
+
+  void zero_outputs(const Binding& binding, const LaunchOptions&) override {
+    for (const BoundTensor& tensor : binding.tensors) {
+      if (!tensor.present || tensor.info->direction != Direction::out) continue;
+      for_each_block(tensor.view, [&](const MemoryBlock& block) {
+        for (std::int64_t row = 0; row < block.rows; ++row)
+          std::memset(static_cast<char*>(tensor.data) + block.offset + row * block.pitch, 0,
+                      static_cast<std::size_t>(block.width));
+      });
+    }
+  }
+
+  void run(const Problem& problem, const Binding& binding, const LaunchOptions& options) override {
+    const GuardedTensors copies(manifest(), problem, binding, workspace_layout(manifest(), problem));
+    const std::vector<std::uint64_t> words =
+        build_words(manifest(), copies.problem(), copies.binding(), copies.layout(), copies.workspace());
+    emulator::Options run_options;
+    run_options.check = this->options().emulator_check;
+    run_options.order_seed = options.order_seed;
+    for (const LaunchStep& step : launch_steps(manifest(), problem, binding)) {
+      const std::vector<std::string> reports = emulator::run(
+          module(), step.entry, {step.grid[0], step.grid[1], step.grid[2]},
+          {static_cast<unsigned>(step.info->block), 1, 1}, static_cast<std::size_t>(step.info->shared_bytes),
+          words.data(), words.size(), copies.buffers(), run_options);
+      fail_on(reports, step.entry, options);
+    }
+    fail_on(copies.written_gaps(), manifest().kernel, options);
+    copies.copy_back(binding);
+  }
+
+  static void fail_on(const std::vector<std::string>& reports, const std::string& entry, const LaunchOptions& options) {
+    if (reports.empty()) return;
+    throw CheckError(fmt::format("{} is faulty; the emulator reports (order seed {}):\n  {}", entry, options.order_seed,
+                                 fmt::join(reports, "\n  ")));
+  }
+
+  const emulator::Module& module() {
+    const std::lock_guard lock(mutex_);
+    if (module_) return *module_;
+    CompileOptions compile_options;
+    compile_options.kernel = manifest().kernel;
+    compile_options.emulator_check = options().emulator_check;
+    compile_options.extra = options().compiler_options;
+    const CompiledText compiled = compile_host(text(), compile_options, cache());
+    if (!compiled.file.empty()) {
+      module_ = std::make_unique<emulator::Module>(compiled.file.string());
+      return *module_;
+    }
+    own_folder_ = cache().scratch();
+    const std::string_view pieces[] = {compiled.image};
+    const std::string error = write_file_atomically(own_folder_.path() / "kernel.so", pieces, false);
+    if (!error.empty()) throw ToolchainError(error);
+    module_ = std::make_unique<emulator::Module>((own_folder_.path() / "kernel.so").string());
+    return *module_;
+  }
+
+  std::mutex mutex_;
+  TemporaryDirectory own_folder_;  // of the shared object, when the cache does not keep it
+  std::unique_ptr<emulator::Module> module_;
+};
+
+}  // namespace
+
+std::unique_ptr<Kernel> make_emulated_kernel(std::string text, Manifest manifest, KernelOptions options) {
+  return std::make_unique<EmulatedKernel>(std::move(text), std::move(manifest), std::move(options));
+}
+
+}  // namespace kdagen::runtime
