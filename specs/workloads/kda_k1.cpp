@@ -2,6 +2,8 @@
 // The workload of kda_k1: its consumer is the chunk recurrence of kda_k2.h.
 #include "specs/workloads/kda_k1.h"
 
+#include <cmath>
+
 #include "specs/workloads/kda_handover.h"
 #include "specs/workloads/kda_k2.h"
 #include "specs/workloads/kda_preamble.h"
@@ -67,6 +69,26 @@ class KdaK1Workload : public Workload {
           accumulate_gradients(options, inputs, shape, place.tile, place.head, chunk, gradient, gradients);
         }
     return gradients;
+  }
+
+  // ddt_bias sums dg_raw over the tokens, dA_log sums dg_raw * (g_raw + dt_bias) over tokens and features.
+  std::map<std::string, ParameterTerms> parameter_terms(const Problem& problem, const Tensors& inputs,
+                                                        const Tensors& gradients) const override {
+    const int64_t dim = problem.shape.dim;
+    const auto &dg_raw = gradients.at("dg_raw").values, &g_raw = inputs.at("g_raw").values;
+    const auto& dt_bias = inputs.at("dt_bias").values;
+    std::vector<double> bias(dt_bias.size(), 0.0), rate(problem.shape.heads, 0.0);
+    // Rows of no sequence have no gradient, whatever their inputs hold.
+    for (size_t i = 0; i < dg_raw.size(); ++i) {
+      if (dg_raw[i] == 0) continue;
+      const size_t at = i % dt_bias.size();
+      const double term = dg_raw[i] * (g_raw[i] + dt_bias[at]);
+      bias[at] += dg_raw[i] * dg_raw[i];
+      rate[at / dim] += term * term;
+    }
+    for (double& x : bias) x = std::sqrt(x);
+    for (double& x : rate) x = std::sqrt(x);
+    return {{"ddt_bias", {"dg_raw", bias}}, {"dA_log", {"dg_raw", rate}}};
   }
 
   std::optional<DeclaredBound> bound(const Problem& problem, const std::string& regime, const std::string& tensor,

@@ -62,6 +62,8 @@ std::optional<DeclaredBound> full_pipeline_bound(const Shape& shape, const std::
   } else if (tensor == "dbeta_raw") {
     bound.rel_l2 = pooled ? 2.3e-3 : 3e-3;
     bound.max_rel = 7e-3;
+  } else if (tensor == "dA_log" || tensor == "ddt_bias") {
+    bound.terms_factor = 4 * 3.2e-3;
   } else {
     return std::nullopt;
   }

@@ -58,8 +58,7 @@ PreambleOptions preamble_options(const Problem& problem) {
   PreambleOptions options;
   options.lower_bound = problem.options.number("lower_bound", options.lower_bound);
   options.eps = problem.options.number("eps", options.eps);
-  options.scale = problem.options.number("scale", 0);
-  if (options.scale == 0) options.scale = 1 / std::sqrt(static_cast<double>(problem.shape.dim));
+  options.scale = problem.options.number("scale", 1 / std::sqrt(static_cast<double>(problem.shape.dim)));
   options.handover = choice(problem, "handover", {"raw", "premult", "premult4", "fused"});
   options.pure = choice(problem, "gt", {"k2", "pure"}) == "pure";
   options.diagonal = choice(problem, "diag", {"0", "1"}) == "1";

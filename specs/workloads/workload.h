@@ -57,6 +57,14 @@ struct DeclaredBound {
   std::optional<double> max_rel;
   std::optional<double> storage_bf16;
   std::optional<double> max_storage_bf16;
+  /// Sums over tokens: ||err|| of a head / sqrt(sum of terms^2) of that head.
+  std::optional<double> terms_factor;
+};
+
+/// A parameter's gradient as a sum: beside each element the square root of the sum of its squared terms.
+struct ParameterTerms {
+  std::string summed;  ///< the gradient whose bound the terms have
+  std::vector<double> root_sum_square;
 };
 
 class Workload {
@@ -82,6 +90,12 @@ class Workload {
   virtual std::optional<Tensors> attainable(const Problem& problem, const Tensors& inputs, const Tensors& upstream,
                                             const ConsumerOptions& consumer) const {
     return std::nullopt;
+  }
+
+  /// By name d<param>, from exact gradients of the inputs. Empty: parameters are judged by the error analysis.
+  virtual std::map<std::string, ParameterTerms> parameter_terms(const Problem& problem, const Tensors& inputs,
+                                                                const Tensors& gradients) const {
+    return {};
   }
 
   /// A bound of its own, on top of the general error analysis; `tensor` is an output or d<input>.

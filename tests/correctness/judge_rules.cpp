@@ -159,6 +159,16 @@ TEST(Judge, ParameterRuleIsPerHead) {
   EXPECT_FALSE(judge("dw", reference, &actual, criteria).ok);
 }
 
+TEST(Judge, WhatNoProgramCanAvoidIsAllowed) {
+  std::vector<double> reference{3, 4}, actual{3, 4.5}, unavoidable{0, 0.49}, less{0, 0.4};
+  Criteria criteria = declared(1e-3, 1e-3);
+  EXPECT_FALSE(judge("y", reference, &actual, criteria).ok);
+  criteria.unavoidable = &less;
+  EXPECT_FALSE(judge("y", reference, &actual, criteria).ok);
+  criteria.unavoidable = &unavoidable;
+  EXPECT_TRUE(judge("y", reference, &actual, criteria).ok);
+}
+
 TEST(Judge, RowsOfNoSequenceMustBeExactlyZero) {
   std::vector<double> reference{1, 0}, actual{1, 1e-300};
   std::vector<char> must_be_zero{0, 1};

@@ -59,6 +59,23 @@ TEST(Regimes, ValuesAreStoredExactlyAndRepeatable) {
     EXPECT_EQ(bound["g_raw"].values[i] + bound["dt_bias"].values[i % bound["dt_bias"].values.size()], 20.0);
 }
 
+TEST(ParameterTerms, AreTheTermsOfTheSums) {
+  Problem problem;
+  problem.spec = "kda_k1";
+  problem.shape.heads = 1;
+  problem.shape.dim = 2;
+  problem.shape.seqlens = {2};
+  Tensors inputs, gradients;
+  inputs["g_raw"] = {"g_raw", "bf16", {1, 2, 1, 2}, {1, 2, 3, 4}};
+  inputs["dt_bias"] = {"dt_bias", "f32", {1, 2}, {0.5, -1}};
+  gradients["dg_raw"] = {"dg_raw", "f64", {1, 2, 1, 2}, {3, 1, 4, 2}};
+  auto terms = find_workload("kda_k1").parameter_terms(problem, inputs, gradients);
+  EXPECT_DOUBLE_EQ(terms["ddt_bias"].root_sum_square[0], 5);
+  EXPECT_DOUBLE_EQ(terms["ddt_bias"].root_sum_square[1], std::sqrt(5.0));
+  EXPECT_DOUBLE_EQ(terms["dA_log"].root_sum_square[0], std::sqrt(4.5 * 4.5 + 1 + 14.0 * 14 + 36));
+  EXPECT_EQ(terms["dA_log"].summed, "dg_raw");
+}
+
 Problem generic_problem() {
   Problem problem;
   problem.spec = "some_norm";

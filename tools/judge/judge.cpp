@@ -35,7 +35,7 @@ double relative(double x, double size) {
 }
 
 struct HeadSizes {
-  Size error, reference, bound, terms;
+  Size error, reference, bound, terms, unavoidable;
 };
 
 /// Scaled by a power of two before squaring, so that gradients around 2^-600 do not vanish.
@@ -56,6 +56,7 @@ std::vector<HeadSizes> measure(const std::vector<double>& reference, const std::
     head.reference.add(reference[i] * scale);
     if (criteria.errors) head.bound.add((*criteria.errors)[i] * scale);
     if (criteria.terms) head.terms.add((*criteria.terms)[i] * scale);
+    if (criteria.unavoidable) head.unavoidable.add((*criteria.unavoidable)[i] * scale);
   }
   return heads;
 }
@@ -72,6 +73,7 @@ HeadSizes sum_of(const std::vector<HeadSizes>& heads) {
     merge(whole.reference, head.reference);
     merge(whole.bound, head.bound);
     merge(whole.terms, head.terms);
+    merge(whole.unavoidable, head.unavoidable);
   }
   return whole;
 }
@@ -79,7 +81,8 @@ HeadSizes sum_of(const std::vector<HeadSizes>& heads) {
 void check_sizes(const std::string& name, const std::vector<double>& reference, const std::vector<double>* actual,
                  const Criteria& criteria) {
   auto differs = [&](const auto* values) { return values && values->size() != reference.size(); };
-  if (differs(actual) || differs(criteria.errors) || differs(criteria.terms) || differs(criteria.must_be_zero))
+  if (differs(actual) || differs(criteria.errors) || differs(criteria.terms) ||
+      differs(criteria.unavoidable) || differs(criteria.must_be_zero))
     throw KdagenBug("judge: " + name + " and what it is judged by differ in size");
   if (!criteria.errors && !criteria.rel_l2 && !criteria.terms) throw KdagenBug("judge: no bound for " + name);
 }
@@ -92,8 +95,8 @@ void set_bounds(const HeadSizes& sizes, const Criteria& criteria, double storage
     verdict.rel_bound = std::min(verdict.rel_bound, relative(criteria.factor * sizes.bound.norm(), sizes.reference.norm()));
     verdict.max_bound = std::min(verdict.max_bound, relative(criteria.factor * sizes.bound.max, sizes.reference.max));
   }
-  verdict.rel_bound += storage;
-  verdict.max_bound += max_storage;
+  verdict.rel_bound = std::max(verdict.rel_bound, relative(1.1 * sizes.unavoidable.norm(), sizes.reference.norm())) + storage;
+  verdict.max_bound = std::max(verdict.max_bound, relative(1.1 * sizes.unavoidable.max, sizes.reference.max)) + max_storage;
   // Without a bound of its own the largest error may be all of the allowed norm.
   if (!criteria.errors && !criteria.max_rel)
     verdict.max_bound = relative(verdict.rel_bound * sizes.reference.norm(), sizes.reference.max);
@@ -142,8 +145,8 @@ void judge_parameter(const std::vector<HeadSizes>& heads, const Criteria& criter
   verdict.ok = true;
   double largest = 0;
   for (size_t h = 0; h < heads.size(); ++h) {
-    const double bound =
-        criteria.terms_factor * heads[h].terms.norm() + std::max(storage, max_storage) * heads[h].reference.norm();
+    const double rule = std::max(criteria.terms_factor * heads[h].terms.norm(), 1.1 * heads[h].unavoidable.norm());
+    const double bound = rule + std::max(storage, max_storage) * heads[h].reference.norm();
     largest = std::max(largest, bound);
     if (std::isfinite(bound) && heads[h].error.norm() <= bound) continue;
     verdict.ok = false;
