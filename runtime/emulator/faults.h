@@ -17,6 +17,7 @@ enum class FaultKind {
   uninitialised_read,
   out_of_bounds,
   read_only,
+  misaligned,
   undefined_behaviour,
   divergence,
   deadlock

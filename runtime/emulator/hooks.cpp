@@ -43,6 +43,13 @@ void* kdagen_emulator_shared_array(const kdagen_emulator_array* array) {
 
 void* kdagen_emulator_dynamic_shared() { return current_machine()->memory.dynamic_shared(); }
 
+void kdagen_emulator_require_alignment(const void* address, unsigned bytes) {
+  const std::uintptr_t excess = reinterpret_cast<std::uintptr_t>(address) % bytes;
+  if (excess == 0 || !current_machine()->check) return;
+  current_machine()->memory.misaligned(excess, bytes, __builtin_return_address(0));
+  current_machine()->block.stop();
+}
+
 void kdagen_emulator_block_barrier(int line) { current_machine()->block.block_barrier(line); }
 
 void kdagen_emulator_warp_barrier(int line) {

@@ -108,6 +108,11 @@ Verdict Memory::access(std::uintptr_t address, std::size_t size, bool write_acce
   return faults_.full() ? Verdict::stop : Verdict::go_on;
 }
 
+void Memory::misaligned(std::size_t excess, std::size_t alignment, const void* pc) {
+  faults_.add({FaultKind::misaligned, fmt::format("misaligned access: {}", actor()), pc,
+               fmt::format(": the address is {} bytes past a multiple of {}", excess, alignment)});
+}
+
 const Region* Memory::nearest(std::uintptr_t address) const {
   const auto distance = [&](const Region* region) {
     return address < region->begin ? region->begin - address : address < region->end ? 0 : address - region->end;

@@ -31,6 +31,9 @@ class Memory {
   /// Judges an access of the thread `now` from the code at `pc`; stop: it must not be carried out.
   Verdict access(std::uintptr_t address, std::size_t size, bool write, const void* pc);
 
+  /// Reports an access at `excess` bytes past a multiple of the required `alignment`.
+  void misaligned(std::size_t excess, std::size_t alignment, const void* pc);
+
   /// The array of a KD_SHARED declaration, the same address for all threads of the run.
   void* shared_array(const void* declaration, const char* name, std::size_t bytes);
   void* dynamic_shared() { return dynamic_shared_; }

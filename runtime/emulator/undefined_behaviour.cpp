@@ -62,10 +62,10 @@ void __ubsan_handle_out_of_bounds(OutOfBoundsData* data, std::uintptr_t index) {
 
 void __ubsan_handle_type_mismatch_v1(TypeMismatchData* data, std::uintptr_t address) {
   const unsigned alignment = 1u << data->log_alignment;
-  report(data->location,
-         fmt::format("misaligned access to {}: the address is {} bytes past a multiple of {}", data->type->name,
-                     address % alignment, alignment),
-         After::stop);
+  const std::string what =
+      address % alignment ? fmt::format("the address is {} bytes past a multiple of {}", address % alignment, alignment)
+                          : fmt::format("{:#x} is a null pointer or too small", address);
+  report(data->location, fmt::format("misaligned access to {}: {}", data->type->name, what), After::stop);
 }
 
 // The first member of all of these is the location, which is all that is used.

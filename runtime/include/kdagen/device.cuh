@@ -211,8 +211,16 @@ KD_FUNCTION unsigned pack_two<fp16>(float first, float second) {
 }
 #endif
 
+/// A GPU stops at a misaligned vector access; the emulator reports it.
+KD_FUNCTION void require_alignment(const void* address, unsigned bytes) {
+#ifdef KDAGEN_EMULATOR
+  kdagen_emulator_require_alignment(address, bytes);
+#endif
+}
+
 template <class T>
 KD_FUNCTION void load4_aligned(const T* from, float* out) {
+  require_alignment(from, sizeof(Four16));
   const Four16 four = *reinterpret_cast<const Four16*>(from);
   out[0] = to_float(T{static_cast<unsigned short>(four.lower)});
   out[1] = to_float(T{static_cast<unsigned short>(four.lower >> 16)});
@@ -221,6 +229,7 @@ KD_FUNCTION void load4_aligned(const T* from, float* out) {
 }
 
 KD_FUNCTION void load4_aligned(const float* from, float* out) {
+  require_alignment(from, sizeof(Four32));
   const Four32 four = *reinterpret_cast<const Four32*>(from);
   out[0] = four.x;
   out[1] = four.y;
@@ -230,10 +239,12 @@ KD_FUNCTION void load4_aligned(const float* from, float* out) {
 
 template <class T>
 KD_FUNCTION void store4_aligned(T* to_where, const float* in) {
+  require_alignment(to_where, sizeof(Four16));
   *reinterpret_cast<Four16*>(to_where) = Four16{pack_two<T>(in[0], in[1]), pack_two<T>(in[2], in[3])};
 }
 
 KD_FUNCTION void store4_aligned(float* to_where, const float* in) {
+  require_alignment(to_where, sizeof(Four32));
   *reinterpret_cast<Four32*>(to_where) = Four32{in[0], in[1], in[2], in[3]};
 }
 

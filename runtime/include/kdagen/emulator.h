@@ -29,6 +29,8 @@ void* kdagen_emulator_dynamic_shared();
 
 void kdagen_emulator_block_barrier(int line);
 void kdagen_emulator_warp_barrier(int line);
+/// Reports an address that is no multiple of `bytes`, a power of two.
+void kdagen_emulator_require_alignment(const void* address, unsigned bytes);
 /// `bits` of lane (own lane ^ mask).
 unsigned long long kdagen_emulator_lane_xor(unsigned long long bits, int mask, int line);
 }
@@ -53,7 +55,7 @@ constexpr int warpSize = 32;
 /// Whether the text was compiled with the memory checks; the host program asks before it trusts a silent run.
 extern "C" {
 extern const int kdagen_emulator_instrumented;
-#if defined(__SANITIZE_THREAD__) || defined(KDAGEN_EMULATOR_CHECK)
+#ifdef KDAGEN_EMULATOR_CHECK
 const int kdagen_emulator_instrumented = 1;
 #else
 const int kdagen_emulator_instrumented = 0;
