@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <thread>
+
+#include <gtest/gtest.h>
+
+#include "kdagen/error.h"
+#include "runtime/kernel.h"
+#include "tests/common/row_scale.h"
+#include "tests/common/row_scale_case.h"
+
+using namespace kdagen::runtime;
+using namespace kdagen::testing;
+
+namespace {
+
+Kernel& row_scale() {
+  static const std::unique_ptr<Kernel> kernel = make_emulated_kernel(row_scale_text, row_scale_manifest());
+  return *kernel;
+}
+
+void launch(RowScaleCase& data, unsigned order_seed = 1) {
+  LaunchOptions options;
+  options.order_seed = order_seed;
+  row_scale().launch(data.tensors(), data.problem, options);
+}
+
+}  // namespace
+
+TEST(EmulatedKernel, FixedLengthWithTails) {
+  for (const std::int64_t tokens : {1, 3, 4, 5, 9}) {
+    RowScaleCase data(2, tokens, 3);
+    launch(data, static_cast<unsigned>(tokens));
+    data.expect_right();
+  }
+}
+
+TEST(EmulatedKernel, PackedWithEmptySequencesAndDeadRows) {
+  for (const OffsetType type : {OffsetType::i32, OffsetType::i64}) {
+    RowScaleCase data(1, 21, 2);
+    data.pack({0, 0, 5, 5, 6, 13, 13}, type);
+    launch(data);
+    data.expect_right();
+  }
+}
+
+// Strides that are no multiple of four elements, and pointers moved by one element, take the other entry; the emulator
+// would report a misaligned access otherwise.
+TEST(EmulatedKernel, EveryAlignment) {
+  for (const std::int64_t shift : {0, 1, 2})
+    for (const std::int64_t spread : {0, 1, 4}) {
+      RowScaleCase data(2, 6, 2, shift, spread);
+      launch(data);
+      data.expect_right();
+    }
+}
+
+TEST(EmulatedKernel, NothingToDoZeroesTheOutputs) {
+  RowScaleCase none(0, 5, 2), no_tokens(2, 0, 2), no_sequences(1, 5, 2);
+  no_sequences.pack({0}, OffsetType::i32);
+  for (RowScaleCase* data : {&none, &no_tokens, &no_sequences}) {
+    launch(*data);
+    for (const float value : data->total) EXPECT_EQ(value, 0.0f);
+  }
+  no_sequences.expect_right();
+}
+
+TEST(EmulatedKernel, SeveralThreadsAtOnce) {
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i)
+    threads.emplace_back([i] {
+      RowScaleCase data(1, 5 + i, 2);
+      launch(data, static_cast<unsigned>(i));
+      data.expect_right();
+    });
+  for (std::thread& thread : threads) thread.join();
+}
+
+TEST(EmulatedKernel, FaultyTextIsReportedAndWritesNothing) {
+  std::string text = row_scale_text;
+  text.replace(text.find("  block_barrier();"), 18, "");
+  const auto faulty = make_emulated_kernel(text, row_scale_manifest());
+  RowScaleCase data(1, 8, 1);
+  const std::vector<float> before = data.y;
+  try {
+    faulty->launch(data.tensors(), data.problem);
+    FAIL() << "the missing barrier went unnoticed";
+  } catch (const kdagen::CheckError& error) {
+    EXPECT_NE(std::string(error.what()).find("row_scale_fixed"), std::string::npos) << error.what();
+  }
+  EXPECT_EQ(data.y, before);
+}
+
+TEST(EmulatedKernel, OffsetsThatFallOrEndPastTheTokensAreRefused) {
+  for (const std::vector<std::int64_t>& offsets :
+       {std::vector<std::int64_t>{0, 5, 3}, std::vector<std::int64_t>{1, 5}, std::vector<std::int64_t>{0, 9}}) {
+    RowScaleCase data(1, 8, 1);
+    data.pack(offsets, OffsetType::i64);
+    EXPECT_THROW(launch(data), kdagen::UsageError);
+  }
+}
