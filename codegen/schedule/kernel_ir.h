@@ -3,6 +3,7 @@
 // two thread maps) between registers, shared memory and global memory. See docs/design/kernel-ir.md.
 #pragma once
 #include <cstdint>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -108,6 +109,7 @@ struct Program {
   std::vector<Region> regions;      // for each tile
   std::vector<Buffer> buffers;
   std::vector<ParameterSum> parameter_sums;
+  std::set<std::string> tile_major;  // cotangents stored tile by tile
   int shared_floats = 0;
 };
 

@@ -291,6 +291,127 @@ KD_FUNCTION T lane_xor(T value, int mask) {
 }
 
 #endif
+
+// ---- Tiles: chunks of sequences, numbered densely in sequence order ---------------------------------------------
+
+/// One tile: `rows` valid rows from (batch, token) on. A tile after the last sequence has no rows; `clear` rows of it lie
+/// in the buffer and are to be set to 0.
+struct Tile {
+  long long batch, token;
+  int rows, clear;
+};
+
+/// Tile `number` of `batch` rows of `tokens` tokens each.
+KD_FUNCTION Tile find_tile(long long number, int chunk, long long tokens) {
+  const long long a_row = (tokens + chunk - 1) / chunk, token = number % a_row * chunk;
+  const long long rest = tokens - token;
+  return Tile{number / a_row, token, static_cast<int>(rest < chunk ? rest : chunk), 0};
+}
+
+/// Tile `number` of packed sequences: sequence s has the tiles first_tile[s]..first_tile[s+1]-1 (none if it is empty)
+/// and begins at token sequence_start[s]; both tables have sequences + 1 entries.
+KD_FUNCTION Tile find_packed_tile(long long number, int chunk, long long tokens, long long sequences,
+                                  const long long* first_tile, const long long* sequence_start) {
+  const long long used = first_tile[sequences];
+  if (number >= used) {
+    const long long token = sequence_start[sequences] + (number - used) * chunk, rest = tokens - token;
+    return Tile{0, token, 0, static_cast<int>(rest < 0 ? 0 : rest < chunk ? rest : chunk)};
+  }
+  long long low = 0, high = sequences;  // first_tile[low] <= number < first_tile[high]
+  while (high - low > 1) {
+    const long long middle = (low + high) / 2;
+    if (first_tile[middle] <= number) low = middle; else high = middle;
+  }
+  const long long token = sequence_start[low] + (number - first_tile[low]) * chunk, rest = sequence_start[low + 1] - token;
+  return Tile{0, token, static_cast<int>(rest < chunk ? rest : chunk), 0};
+}
+
+/// Offset s of a packed buffer, kept inside it so that a bad table cannot lead outside.
+template <class Index>
+KD_FUNCTION long long packed_offset(const Index* cu_seqlens, long long s, long long tokens) {
+  const long long offset = static_cast<long long>(cu_seqlens[s]);
+  return offset < 0 ? 0 : offset > tokens ? tokens : offset;
+}
+
+/// Fills first_tile and sequence_start (sequences + 1 entries each) by one block of 256 threads: every thread counts the
+/// tiles of a run of sequences, then starts from the sum of the runs before. `counts`: 256 numbers in shared memory.
+template <class Index>
+KD_FUNCTION void write_first_tiles(const Index* cu_seqlens, long long sequences, long long tokens, int chunk,
+                                   long long* first_tile, long long* sequence_start, long long* counts) {
+  const int thread = static_cast<int>(threadIdx.x);
+  const long long run = (sequences + 255) / 256;
+  const long long begin = thread * run < sequences ? thread * run : sequences;
+  const long long end = begin + run < sequences ? begin + run : sequences;
+  long long count = 0;
+  for (long long s = begin; s < end; ++s) {
+    const long long length = packed_offset(cu_seqlens, s + 1, tokens) - packed_offset(cu_seqlens, s, tokens);
+    count += length > 0 ? (length + chunk - 1) / chunk : 0;
+  }
+  counts[thread] = count;
+  block_barrier();
+  long long number = 0;
+  for (int before = 0; before < thread; ++before) number += counts[before];
+  for (long long s = begin; s < end; ++s) {
+    const long long start = packed_offset(cu_seqlens, s, tokens), length = packed_offset(cu_seqlens, s + 1, tokens) - start;
+    first_tile[s] = number;
+    sequence_start[s] = start;
+    number += length > 0 ? (length + chunk - 1) / chunk : 0;
+  }
+  if (thread == 255) {
+    first_tile[sequences] = number;
+    sequence_start[sequences] = packed_offset(cu_seqlens, sequences, tokens);
+  }
+}
+
+// ---- Sums in the program's order ---------------------------------------------------------------------------------
+
+/// Scan at `row` of one number a row, in blocks of 8 rows: sums inside a block first, then added to the carry.
+template <bool exclusive, bool reverse>
+KD_FUNCTION float row_scan(const float* x, int row, int rows) {
+  const int blocks = (rows + 7) / 8, own = row / 8;
+  float carry = 0.0f;
+  for (int k = 0; k < blocks; ++k) {
+    const int block = reverse ? blocks - 1 - k : k;
+    const int low = 8 * block, high = low + 8 < rows ? low + 8 : rows;
+    float sum = 0.0f, before = carry;
+    for (int j = 0; j < high - low; ++j) {
+      const int at = reverse ? high - 1 - j : low + j;
+      const float local = j == 0 ? x[at] : sum + x[at];
+      if (exclusive && at == row) return before;
+      before = carry + local;
+      if (!exclusive && at == row) return before;
+      sum = local;
+    }
+    if (block == own) return before;
+    carry = before;
+  }
+  return carry;
+}
+
+/// The forward scan's last value.
+KD_FUNCTION float row_total(const float* x, int rows) {
+  return rows > 0 ? row_scan<false, false>(x, rows - 1, rows) : 0.0f;
+}
+
+/// The sum of terms term(0..count-1) by the balanced tree over their numbers (neighbours first, padded with +0):
+/// this thread's share, the `part`-th of `parts` (a power of two) equal runs of the padded count.
+template <class Term>
+KD_FUNCTION float tree_part(long long count, int part, int parts, const Term& term) {
+  long long padded = parts;
+  while (padded < count) padded *= 2;
+  const long long run = padded / parts, begin = part * run, end = begin + run < count ? begin + run : count;
+  float stack[40];  // sums of finished subtrees, largest first
+  int top = 0;
+  for (long long at = begin; at < end; ++at) {
+    float sum = term(at);
+    for (long long done = at - begin; done & 1; done >>= 1) sum = stack[--top] + sum;
+    stack[top++] = sum;
+  }
+  float sum = 0.0f;
+  if (top > 0) sum = stack[--top];
+  while (top > 0) sum = stack[--top] + sum;
+  return sum;
+}
 }  // namespace kdagen_device
 
 using namespace kdagen_device;

@@ -1,0 +1,287 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "codegen/emit/emit.h"
+
+#include <fmt/format.h>
+
+#include "codegen/emit/finish.h"
+#include "codegen/emit/helpers.h"
+#include "codegen/emit/manifest.h"
+#include "codegen/emit/statements.h"
+#include "kdagen/error.h"
+
+using namespace kdagen::kda;
+using namespace kdagen::schedule;
+
+namespace kdagen::emit {
+namespace {
+
+constexpr int kStaticSharedBytes = 48 * 1024;
+
+class KernelText {
+ public:
+  KernelText(Program& program, const EmitOptions& options) : program_(program), options_(options), kernel_(program.kernel) {
+    mark_tile_major();
+    names_ = std::make_unique<Names>(program);
+    for (ParameterSum& sum : program.parameter_sums) sum.name = names_->claim(names_->base(sum.op.getResult()) + "_sum");
+    manifest_ = describe(program, *names_, options);
+  }
+
+  Emitted run() {
+    Writer body;
+    print_body(body);
+    Writer launches;
+    print_entries(launches);
+    Writer finish;
+    print_segments_kernel(finish, program_, manifest_);
+    print_finish_kernel(finish, program_, *names_, manifest_, helpers_);
+    Writer head;
+    print_header(head);
+    print_helpers(head, program_.tiling, helpers_);
+    print_first_tile(head);
+    Emitted result;
+    result.text = head.take() + body.take() + launches.take() + finish.take();
+    manifest_.text_hash = hash_text(result.text);
+    result.manifest = manifest_;
+    return result;
+  }
+
+ private:
+  void mark_tile_major() {
+    if (options_.compile.upstream_layout != kdagen::UpstreamLayout::tile) return;
+    for (auto input : kernel_.block().getOps<InputOp>())
+      if (input.getRole() == "cotangent") program_.tile_major.insert(input.getTensor().str());
+  }
+
+  void print_header(Writer& out) {
+    const Tiling& tiling = program_.tiling;
+    bool forward = kernel_.getDirection() == "fwd";
+    out.line("// SPDX-License-Identifier: Apache-2.0");
+    out.line(fmt::format("// {} {}: {}", kernel_.getSpec().str(), forward ? "forward" : "backward, derived", options_.summary));
+    std::string settings;
+    for (auto option : kernel_.getOptions())
+      if (auto text = mlir::dyn_cast<mlir::StringAttr>(option.getValue()))
+        settings += (settings.empty() ? "" : " ") + option.getName().str() + "=" + text.str();
+    for (size_t begin = 0; begin < settings.size();) {  // wrapped at spaces
+      size_t end = settings.size() - begin <= 100 ? settings.size() : settings.rfind(' ', begin + 100);
+      out.line("//   " + settings.substr(begin, end - begin));
+      begin = end + 1;
+    }
+    out.line(fmt::format("//   spec {}  {}  tile {} rows x {} columns in {} step{}  {}", options_.spec_hash, options_.arch, tiling.chunk, tiling.dim,
+                         tiling.steps, tiling.steps == 1 ? "" : "s", tiling_summary()));
+    out.line("//   remake: " + options_.remake);
+    if (!options_.formulas.empty()) out.line("//");
+    for (const std::string& formula : options_.formulas) out.line("//   " + formula);
+    out.line("#include <kdagen/device.cuh>");
+    out.line();
+    for (const auto& [name, scalar] : names_->constants())
+      out.line(fmt::format("constexpr float {} = {};  // {}", name, float_literal(scalar.value()), scalar.text()));
+    if (!names_->constants().empty()) out.line();
+    out.open("struct Arguments");
+    for (const Member& member : argument_members(program_, *names_, manifest_))
+      out.line(fmt::format("{} {};{}", member.type, member.name, member.comment.empty() ? "" : "  // " + member.comment));
+    out.close(";");
+    out.line();
+  }
+
+  std::string tiling_summary() const {
+    const Tiling& tiling = program_.tiling;
+    return fmt::format("threads={},tiles_per_block={},min_blocks={},heads_fastest={}", tiling.threads, tiling.tiles_per_block, tiling.min_blocks,
+                       int(tiling.heads_fastest));
+  }
+
+  void print_first_tile(Writer& out) {
+    for (const char* type : {"i32", "i64"}) {
+      std::string entry = fmt::format("{}_first_tile_{}", manifest_.kernel, type);
+      out.open(fmt::format("KD_KERNEL(256, 0) void {}(const Arguments arguments)", entry));
+      out.line("KD_SHARED(long long, counts, 256);");
+      out.line(fmt::format("write_first_tiles(static_cast<const {}*>(arguments.cu_seqlens), arguments.sequences, arguments.tokens, {},",
+                           std::string(type) == "i32" ? "int" : "long long", program_.tiling.chunk));
+      out.line("                  arguments.first_tile, arguments.sequence_start, counts);");
+      out.close();
+      out.line(fmt::format("KD_ENTRY({}, Arguments);", entry));
+      out.line();
+    }
+  }
+
+  // ---- the main kernel -------------------------------------------------------------------------------------------
+  void print_body(Writer& out) {
+    const Tiling& tiling = program_.tiling;
+    out.line("template <bool aligned>");
+    out.open(fmt::format("KD_FUNCTION void {}_tiles(const Arguments& arguments, float* shared)", manifest_.kernel));
+    print_thread_maps(out);
+    for (size_t i = 0; i < program_.buffers.size(); ++i)
+      out.line(fmt::format("float* const {} = shared + {};", names_->buffer(int(i)), program_.buffers[i].offset));
+    int per_group = std::max(tiling.tiles_per_block, 1);
+    out.line(fmt::format("const long long groups = (arguments.tiles + {}) / {};", per_group - 1, per_group));
+    if (tiling.heads_fastest) out.line("const long long head = blockIdx.x % arguments.heads, group = blockIdx.x / arguments.heads;");
+    else out.line("const long long head = blockIdx.x / groups, group = blockIdx.x % groups;");
+    out.line("(void)shared, (void)groups, (void)head;");
+    StatementPrinter prologue(program_, *names_, out, Place::Tile);
+    keep_for_tiles(prologue);
+    prologue.print(program_.prologue);
+    print_tile_loops(out);
+    out.close();
+    out.line();
+    helpers_.insert(prologue.helpers().begin(), prologue.helpers().end());
+  }
+
+  void print_thread_maps(Writer& out) {
+    const Tiling& tiling = program_.tiling;
+    out.line(fmt::format("// Row map: {} lanes a row, {} rows at a time.", tiling.lanes, tiling.rows_per_step));
+    out.line(fmt::format("const int lane = static_cast<int>(threadIdx.x) % {0}, step_row = static_cast<int>(threadIdx.x) / {0};", tiling.lanes));
+    out.line("// Column map: one column, one block of 8 rows.");
+    out.line(fmt::format("const int column = static_cast<int>(threadIdx.x) % {0}, block = static_cast<int>(threadIdx.x) / {0};", tiling.width));
+    if (tiling.steps == 1) out.line("const int row = step_row, first_row = 8 * block;");
+    out.line(tiling.steps == 1 ? "(void)lane, (void)row, (void)column, (void)first_row;" : "(void)lane, (void)step_row, (void)column, (void)block;");
+  }
+
+  /// What the prologue computes is used in the tiles: it all needs variables.
+  void keep_for_tiles(StatementPrinter& printer) {
+    for (const Statement& s : program_.prologue) printer.keep(s.value, s.map);
+  }
+
+  void print_tile_loops(Writer& out) {
+    const Tiling& tiling = program_.tiling;
+    bool sums = !program_.parameter_sums.empty(), per_tile = tiling.tiles_per_block < kTilesPerSegment;
+    int segments = std::max(1, tiling.tiles_per_block / kTilesPerSegment);
+    auto zero_sums = [&] {
+      for (const ParameterSum& sum : program_.parameter_sums) out.line(fmt::format("float {} = 0.0f;", sum.name));
+    };
+    if (per_tile) {
+      out.line(fmt::format("const long long first = group * {0}, last = first + {0} < arguments.tiles ? first + {0} : arguments.tiles;", tiling.tiles_per_block));
+      out.open("for (long long number = first; number < last; ++number)");
+      zero_sums();
+      print_tile(out, sums, "number", "arguments.tiles");
+      out.close();
+      return;
+    }
+    if (segments > 1) {
+      out.line(fmt::format("const long long end = (group + 1) * {0} < arguments.segments ? (group + 1) * {0} : arguments.segments;", segments));
+      out.open(fmt::format("for (long long segment = group * {}; segment < end; ++segment)", segments));
+    } else {
+      out.line("const long long segment = group;");
+    }
+    zero_sums();
+    out.line(fmt::format("const long long first = segment * {0}, last = first + {0} < arguments.tiles ? first + {0} : arguments.tiles;", kTilesPerSegment));
+    out.open("for (long long number = first; number < last; ++number)");
+    print_tile(out, false, "", "");
+    out.close();
+    if (sums) print_partials(out, "segment", "arguments.segments");
+    if (segments > 1) out.close();
+  }
+
+  void print_partials(Writer& out, const std::string& index, const std::string& count) {
+    for (const ParameterSum& sum : program_.parameter_sums) {
+      int width = partial_width(program_, sum);
+      if (sum.partial == Shape::Columns)
+        out.line(fmt::format("if (block == 0) arguments.{0}_partial[(head * {1} + {2}) * {3} + column] = {0};", sum.name, count, index, width));
+      else
+        out.line(fmt::format("if (threadIdx.x == 0) arguments.{0}_partial[head * {1} + {2}] = {0};", sum.name, count, index));
+    }
+  }
+
+  void print_tile(Writer& out, bool partials, const std::string& index, const std::string& count) {
+    const Tiling& tiling = program_.tiling;
+    out.line("const Tile tile = arguments.cu_seqlens != nullptr");
+    out.line(fmt::format("    ? find_packed_tile(number, {}, arguments.tokens, arguments.sequences, arguments.first_tile, arguments.sequence_start)", tiling.chunk));
+    out.line(fmt::format("    : find_tile(number, {}, arguments.tokens);", tiling.chunk));
+    out.open("if (tile.rows == 0)");
+    print_clear(out);
+    if (partials) print_partials(out, index, count);
+    out.line("continue;");
+    out.close();
+    StatementPrinter printer(program_, *names_, out, Place::Tile);
+    for (const Region& region : program_.regions) {
+      if (region.statements.empty()) continue;
+      out.line();
+      if (!region.loop) {
+        for (const Statement& s : region.statements)
+          if (tiling.steps > 1) printer.keep(s.value, s.map);
+        printer.print(region.statements);
+        continue;
+      }
+      for (const Statement& s : region.statements)
+        if (s.kind == Kind::ScanCarry) out.line(fmt::format("float {}_carry = 0.0f;", names_->of(s.value, s.map)));
+      out.open(region.reverse ? fmt::format("for (int step = {}; step >= 0; --step)", tiling.steps - 1)
+                              : fmt::format("for (int step = 0; step < {}; ++step)", tiling.steps));
+      out.line(fmt::format("const int row = step * {0} + step_row, first_row = step * {0} + 8 * block;", tiling.rows_per_step));
+      out.line("(void)row, (void)first_row;");
+      StatementPrinter step(program_, *names_, out, Place::Tile);
+      step.print(region.statements);
+      helpers_.insert(step.helpers().begin(), step.helpers().end());
+      out.close();
+    }
+    if (partials) print_partials(out, index, count);
+    helpers_.insert(printer.helpers().begin(), printer.helpers().end());
+  }
+
+  /// A tile after the last sequence: its rows of every output become 0.
+  void print_clear(Writer& out) {
+    const Tiling& tiling = program_.tiling;
+    out.line("// after the last sequence: dead rows are set to 0");
+    bool any_rows = false, zeros = false;
+    auto is_listed = [](OutputOp output, AxisAttr axis) {
+      return axis && llvm::any_of(output.getAxes(), [&](mlir::Attribute name) { return name == axis.getName(); });
+    };
+    auto heads = kernel_.axis(AxisRole::Head), rows = kernel_.axis(AxisRole::Rows), feature = kernel_.axis(AxisRole::Feature);
+    for (auto output : kernel_.block().getOps<OutputOp>()) {
+      if (section_of(output.getValue()) != Section::Tile) continue;
+      any_rows |= is_listed(output, rows);
+      zeros |= is_listed(output, feature);
+    }
+    if (zeros) {
+      out.line("const float zeros[8] = {0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f};");
+      helpers_.insert("store_row");
+    }
+    auto print = [&](bool with_rows) {
+      for (auto output : kernel_.block().getOps<OutputOp>()) {
+        if (section_of(output.getValue()) != Section::Tile || is_listed(output, rows) != with_rows) continue;
+        std::string guard = heads && !is_listed(output, heads) ? "head == 0" : "";
+        auto also = [&](const std::string& condition) { guard += (guard.empty() ? "" : " && ") + condition; };
+        if (!with_rows) also("step_row == 0");
+        std::string head = is_listed(output, heads) ? "head" : "0", member = "arguments." + names_->tensor(output.getTensor().str());
+        std::string at = with_rows ? fmt::format("{}.at(tile.batch, tile.token + row, {})", member, head) : fmt::format("{}.at({}, number, 0)", member, head);
+        if (!is_listed(output, feature)) also("lane == 0");
+        std::string condition = guard.empty() ? "" : "if (" + guard + ") ";
+        if (is_listed(output, feature)) out.line(fmt::format("{}store_row<aligned>({}, lane, zeros);", condition, at));
+        else out.line(fmt::format("{}*{} = to<{}>(0.0f);", condition, at, storage_type(output.getStorage())));
+      }
+    };
+    if (any_rows) {
+      out.open(fmt::format("for (int row = step_row; row < tile.clear; row += {})", tiling.rows_per_step));
+      print(true);
+      out.close();
+    }
+    print(false);
+  }
+
+  void print_entries(Writer& out) {
+    const Tiling& tiling = program_.tiling;
+    int floats = std::max(program_.shared_floats, 4), bytes = floats * 4;
+    bool dynamic = bytes > kStaticSharedBytes;
+    std::string entry = manifest_.kernel, any = entry + "_any";
+    for (auto [name, aligned] : {std::pair{entry, true}, {any, false}}) {
+      out.open(fmt::format("KD_KERNEL({}, {}) void {}(const Arguments arguments)", tiling.threads, tiling.min_blocks, name));
+      out.line(dynamic ? "KD_DYNAMIC_SHARED(float, shared);" : fmt::format("KD_SHARED(float, shared, {});", floats));
+      out.line(fmt::format("{}_tiles<{}>(arguments, shared);", entry, aligned));
+      out.close();
+      out.line(fmt::format("KD_ENTRY({}, Arguments);", name));
+      out.line();
+    }
+    manifest_.launches.push_back({entry + "_first_tile_i32", "", runtime::When::packed_i32, {{"1"}}, 256, 0, 1});
+    manifest_.launches.push_back({entry + "_first_tile_i64", "", runtime::When::packed_i64, {{"1"}}, 256, 0, 1});
+    manifest_.launches.push_back({entry, any, runtime::When::always, {{"tile_blocks", "heads"}}, tiling.threads, dynamic ? bytes : 0, tiling.tiles_per_block});
+  }
+
+  Program& program_;
+  const EmitOptions& options_;
+  KernelOp kernel_;
+  std::unique_ptr<Names> names_;
+  runtime::Manifest manifest_;
+  std::set<std::string> helpers_;
+};
+}  // namespace
+
+Emitted emit(Program& program, const EmitOptions& options) { return KernelText(program, options).run(); }
+
+}  // namespace kdagen::emit

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "codegen/emit/names.h"
+
+#include <cctype>
+
+#include <fmt/format.h>
+
+using namespace kdagen::kda;
+using namespace kdagen::schedule;
+
+namespace kdagen::emit {
+namespace {
+
+/// Words that mean something to C++, CUDA, or the emitted text itself.
+const char* const kReserved[] = {
+    "alignas", "alignof", "and", "asm", "auto", "bool", "break", "case", "catch", "char", "class", "const", "constexpr", "continue",
+    "default", "delete", "do", "double", "else", "enum", "explicit", "export", "extern", "false", "float", "for", "friend", "goto",
+    "if", "inline", "int", "long", "mutable", "namespace", "new", "not", "nullptr", "operator", "or", "private", "protected", "public",
+    "register", "requires", "return", "short", "signed", "sizeof", "static", "struct", "switch", "template", "this", "throw", "true",
+    "try", "typedef", "typename", "union", "unsigned", "using", "virtual", "void", "volatile", "while", "xor", "concept", "co_await",
+    "abs", "exp", "exp2", "log", "log1p", "log2", "sqrt", "rsqrt", "tanh", "pow", "min", "max", "fma", "expf", "exp2f", "logf",
+    "log1pf", "sqrtf", "tanhf", "powf", "fmaf", "fabsf", "fminf", "fmaxf", "half", "bf16", "fp16", "main", "NULL", "isnan", "signbit",
+    "threadIdx", "blockIdx", "blockDim", "gridDim", "warpSize", "Rows", "Tiles", "Tile", "Arguments", "arguments", "aligned", "shared",
+    "tile", "number", "head", "group", "segment", "row", "lane", "column", "block", "step", "step_row", "first_row", "i", "b", "x",
+    "load_row", "store_row", "row_sum", "row_dot", "row_max", "to", "to_float", "load4", "store4", "lane_xor", "block_barrier",
+    "first_tile", "sequence_start", "cu_seqlens", "tokens", "batch", "heads", "sequences", "tiles", "segments", "carry", "before",
+    "sum", "index", "y0", "y1", "j0", "j1", "yn", "jn", "gamma", "time", "div", "rand", "signal", "select", "read", "write"};
+
+std::string identifier(const std::string& text) {
+  std::string result;
+  for (char c : text) result += std::isalnum(static_cast<unsigned char>(c)) || c == '_' ? c : '_';
+  if (result.empty() || std::isdigit(static_cast<unsigned char>(result[0]))) result = "_" + result;
+  // Two underscores are the implementation's.
+  for (size_t at; (at = result.find("__")) != std::string::npos;) result.replace(at, 2, "_");
+  if (result.size() > 1 && result[0] == '_' && std::isupper(static_cast<unsigned char>(result[1]))) result = "v" + result;
+  return result;
+}
+}  // namespace
+
+std::string Names::claim(const std::string& wanted) {
+  std::string base = identifier(wanted), name = base;
+  for (int i = 2; !taken_.insert(name).second; ++i) name = fmt::format("{}_{}", base, i);
+  return name;
+}
+
+Names::Names(const Program& program) {
+  for (const char* word : kReserved) taken_.insert(word);
+  KernelOp kernel = program.kernel;
+  for (mlir::Operation& op : kernel.block()) {
+    if (auto input = mlir::dyn_cast<InputOp>(op)) tensors_[input.getTensor().str()] = claim(input.getTensor().str());
+    if (auto output = mlir::dyn_cast<OutputOp>(op)) tensors_[output.getTensor().str()] = claim(output.getTensor().str());
+  }
+  name_values(program);
+  for (const Buffer& buffer : program.buffers) buffers_.push_back(claim(base(buffer.value) + "_" + buffer.name));
+  for (mlir::Operation& op : kernel.block())
+    if (auto constant = mlir::dyn_cast<ConstantOp>(op)) {
+      Scalar scalar = Scalar::of(constant);
+      if (scalar.is_number()) continue;
+      bool known = false;
+      for (const auto& [name, other] : constants_) known |= other == scalar;
+      if (known) continue;
+      std::string text = scalar.text();
+      if (text[0] == '-') text = "minus_" + text.substr(1);
+      constants_[claim(text)] = scalar;
+    }
+}
+
+void Names::name_values(const Program& program) {
+  std::set<std::pair<void*, int>> seen;
+  auto note = [&](const Statement& s) {
+    if (s.value) seen.insert({s.value.getAsOpaquePointer(), int(s.map)});
+  };
+  for (const Statement& s : program.prologue) note(s);
+  for (const Region& region : program.regions)
+    for (const Statement& s : region.statements)
+      if (s.kind != Kind::ScanBlocks && s.kind != Kind::BlockTotals && s.kind != Kind::Store && s.kind != Kind::Publish &&
+          s.kind != Kind::PublishLast && s.kind != Kind::Accumulate)
+        note(s);
+  int invented = 0;
+  KernelOp kernel = program.kernel;
+  for (mlir::Operation& op : kernel.block()) {
+    if (op.getNumResults() == 0) continue;
+    mlir::Value value = op.getResult(0);
+    auto user = user_name(value);
+    void* key = value.getAsOpaquePointer();
+    if (auto input = mlir::dyn_cast<InputOp>(op)) values_[key] = claim(input.getTensor().str() + "_");
+    else values_[key] = user ? claim(*user) : claim(fmt::format("_v{}", ++invented));
+    if (seen.count({key, int(Map::Row)}) && seen.count({key, int(Map::Column)})) column_names_[key] = claim(values_[key] + "_column");
+  }
+}
+
+std::string Names::of(mlir::Value value, Map map) const {
+  void* key = value.getAsOpaquePointer();
+  if (map == Map::Column)
+    if (auto it = column_names_.find(key); it != column_names_.end()) return it->second;
+  return values_.at(key);
+}
+
+std::string Names::base(mlir::Value value) const { return values_.at(value.getAsOpaquePointer()); }
+std::string Names::tensor(const std::string& name) const { return tensors_.at(name); }
+
+std::string Names::constant(const Scalar& scalar) const {
+  for (const auto& [name, other] : constants_)
+    if (other == scalar) return name;
+  return "";
+}
+
+}  // namespace kdagen::emit

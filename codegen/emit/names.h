@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// C++ identifiers for values, buffers and constants: the user's name first, then an invented one with an underscore.
+#pragma once
+#include <map>
+#include <set>
+#include <string>
+
+#include "codegen/ir/Scalar.h"
+#include "codegen/schedule/kernel_ir.h"
+
+namespace kdagen::emit {
+
+class Names {
+ public:
+  explicit Names(const schedule::Program& program);
+
+  /// The variable that holds `value` in this map.
+  std::string of(mlir::Value value, schedule::Map map) const;
+  /// The value's name without regard to maps, for comments.
+  std::string base(mlir::Value value) const;
+  std::string buffer(int index) const { return buffers_[index]; }
+  /// The argument member of a tensor.
+  std::string tensor(const std::string& name) const;
+  /// The named constant for a symbolic scalar.
+  std::string constant(const kda::Scalar& scalar) const;
+  /// Named constants in the order of their names: identifier -> scalar.
+  const std::map<std::string, kda::Scalar>& constants() const { return constants_; }
+  /// `wanted`, changed until it is a legal identifier that nothing else uses.
+  std::string claim(const std::string& wanted);
+
+ private:
+  void name_values(const schedule::Program& program);
+
+  std::set<std::string> taken_;
+  std::map<void*, std::string> values_;
+  std::set<void*> in_both_maps_;
+  std::map<void*, std::string> column_names_;
+  std::vector<std::string> buffers_;
+  std::map<std::string, std::string> tensors_;
+  std::map<std::string, kda::Scalar> constants_;
+};
+
+}  // namespace kdagen::emit

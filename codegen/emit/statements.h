@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+// Prints the statements of a kernel program. No decisions are left here but how a line looks.
+#pragma once
+#include <set>
+#include <string>
+#include <vector>
+
+#include "codegen/emit/expressions.h"
+#include "codegen/emit/writer.h"
+#include "codegen/schedule/kernel_ir.h"
+
+namespace kdagen::emit {
+
+/// Where the text stands: inside a tile of the main kernel, or in the finish kernel (one row, no tile).
+enum class Place { Tile, Finish };
+
+class StatementPrinter {
+ public:
+  StatementPrinter(const schedule::Program& program, const Names& names, Writer& out, Place place);
+
+  /// Prints a list; consecutive element-wise statements of one shape share a loop.
+  void print(const std::vector<schedule::Statement>& statements);
+  /// Helper functions that the printed statements call ("row_sum", ...).
+  const std::set<std::string>& helpers() const { return helpers_; }
+  /// Variables that a later list reads: they are declared as arrays or named values even if this list alone would not
+  /// need them.
+  void keep(mlir::Value value, schedule::Map map) { kept_.insert({value.getAsOpaquePointer(), int(map)}); }
+
+ private:
+  using Statement = schedule::Statement;
+  using Map = schedule::Map;
+  using Key = std::pair<void*, int>;
+  struct Group { size_t begin, end; };
+
+  void count_uses(const std::vector<Statement>& statements);
+  void print_group(const std::vector<Statement>& statements, Group group);
+  void print_one(const Statement& s);
+  void print_load(const Statement& s);
+  void print_store(const Statement& s);
+  void print_publish(const Statement& s);
+  void print_fetch(const Statement& s);
+  void print_row_reduce(const Statement& s);
+  void print_scan_blocks(const Statement& s);
+  void print_scan_carry(const Statement& s);
+  void print_block_totals(const Statement& s);
+  void print_total(const Statement& s);
+  void print_row_scan(const Statement& s);
+  void print_last_and_shift(const Statement& s);
+  void print_barrier(const Statement& s);
+
+  /// The element `i` of a value in this map (or the value itself where a thread holds one).
+  Expression element(mlir::Value value, Map map);
+  Expression element_of(mlir::Operation* op, Map map);
+  std::string name(mlir::Value value, Map map) const { return names_.of(value, map); }
+  std::string tag(mlir::Operation* op) const;
+  bool array(mlir::Value value, Map map) const { return schedule::is_array(schedule::shape_of(value), map); }
+  /// The pointer to a tensor's features for this thread: arguments.q.at(tile.batch, tile.token + row, head).
+  std::string address(const std::string& tensor, mlir::ArrayAttr axes, mlir::Value value, Map map) const;
+  std::string row_expression(Map map) const;
+  std::string column_present() const;  // "" where every column is in the tensor
+  std::string buffer_index(const schedule::Buffer& buffer, const std::string& row, const std::string& column) const;
+  std::string local_row(const schedule::Buffer& buffer, Map map) const;
+  bool inlined(mlir::Value value, Map map) const;
+  bool product_of_arrays(const Statement& reduce) const;
+
+  const schedule::Program& program_;
+  const Names& names_;
+  Writer& out_;
+  Place place_;
+  std::set<std::string> helpers_;
+  std::map<Key, int> uses_, group_uses_;   // all uses; those inside the group that defines the value
+  std::map<Key, int> group_of_;
+  std::set<Key> kept_, only_in_products_;
+  std::set<Key> loop_locals_;  // variables of the loop being printed
+};
+
+/// C++ type of a storage type: bf16, fp16, float, signed char.
+std::string storage_type(mlir::Type storage);
+
+}  // namespace kdagen::emit

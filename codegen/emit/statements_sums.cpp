@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sums and scans in the orders that belong to the program.
+#include <limits>
+
+#include <fmt/format.h>
+
+#include "codegen/emit/statements.h"
+
+using namespace kdagen::kda;
+using namespace kdagen::schedule;
+
+namespace kdagen::emit {
+
+void StatementPrinter::print_row_reduce(const Statement& s) {
+  std::string variable = name(s.value, s.map);
+  if (product_of_arrays(s)) {
+    helpers_.insert("row_dot");
+    auto product = s.op->getOperand(0).getDefiningOp<MulOp>();
+    mlir::Value a = product.getA(), b = product.getB();
+    if (!array(a, s.map)) std::swap(a, b);
+    out_.line(fmt::format("const float {} = row_dot({}, {}, lane);", variable, name(a, s.map), name(b, s.map)), tag(s.op));
+    return;
+  }
+  bool sum = mlir::isa<SumOp>(s.op);
+  helpers_.insert(sum ? "row_sum" : "row_max");
+  out_.line(fmt::format("const float {} = {}({}, lane);", variable, sum ? "row_sum" : "row_max", name(s.op->getOperand(0), s.map)), tag(s.op));
+}
+
+namespace {
+std::string block_number(const Tiling& tiling, const std::string& block) {
+  return tiling.steps > 1 ? fmt::format("(step * {} + {})", tiling.blocks_per_step(), block) : block;
+}
+}  // namespace
+
+void StatementPrinter::print_scan_blocks(const Statement& s) {
+  auto scan = mlir::cast<ScanOp>(s.op);
+  std::string result = name(scan.getResult(), s.map), x = name(s.value, s.map);
+  const Tiling& tiling = program_.tiling;
+  bool reverse = scan.getReverse();
+  out_.line(fmt::format("// {} of {}: inside blocks of 8 rows, absent rows skipped",
+                        reverse ? "suffix sum" : "cumulative sum", names_.base(s.value)), tag(s.op));
+  out_.line(fmt::format("float {}[8];", result));
+  out_.line("#pragma unroll");
+  out_.open(reverse ? "for (int i = 7; i >= 0; --i)" : "for (int i = 0; i < 8; ++i)");
+  out_.line(fmt::format("const float term = first_row + i < tile.rows ? {} : 0.0f;", element(s.value, s.map).text));
+  out_.line(fmt::format("{0}[i] = i == {1} ? term : {0}[i {2} 1] + term;", result, reverse ? 7 : 0, reverse ? "+" : "-"));
+  out_.close();
+  out_.line(fmt::format("{}[{} * {} + column] = {}[{}];", names_.buffer(s.buffer), block_number(tiling, "block"), tiling.width, result, reverse ? 0 : 7));
+}
+
+void StatementPrinter::print_scan_carry(const Statement& s) {
+  auto scan = mlir::cast<ScanOp>(s.op);
+  std::string result = name(s.value, s.map), buffer = names_.buffer(s.buffer);
+  const Tiling& tiling = program_.tiling;
+  int blocks = tiling.blocks_per_step();
+  bool reverse = scan.getReverse(), steps = tiling.steps > 1;
+  std::string carry = result + "_carry", before = result + "_before";
+  out_.line(fmt::format("// and the blocks {}", reverse ? "after" : "before"));
+  out_.line(fmt::format("float {} = 0.0f;", before));
+  if (!steps) out_.line(fmt::format("float {} = 0.0f;", carry));
+  out_.line("#pragma unroll");
+  out_.open(reverse ? fmt::format("for (int b = {}; b >= 0; --b)", blocks - 1) : fmt::format("for (int b = 0; b < {}; ++b)", blocks));
+  out_.line(fmt::format("if (b == block) {} = {};", before, carry));
+  out_.line(fmt::format("{} += {}[{} * {} + column];", carry, buffer, block_number(tiling, "b"), tiling.width));
+  out_.close();
+  out_.line("#pragma unroll");
+  if (!scan.getExclusive()) {
+    out_.line(fmt::format("for (int i = 0; i < 8; ++i) {}[i] = {} + {}[i];", result, before, result));
+  } else if (reverse) {
+    out_.line(fmt::format("for (int i = 0; i < 8; ++i) {0}[i] = i == 7 ? {1} : {1} + {0}[i + 1];", result, before));
+  } else {
+    out_.line(fmt::format("for (int i = 7; i >= 0; --i) {0}[i] = i == 0 ? {1} : {1} + {0}[i - 1];", result, before));
+  }
+}
+
+void StatementPrinter::print_block_totals(const Statement& s) {
+  const Tiling& tiling = program_.tiling;
+  bool sum = mlir::isa<SumOp>(s.op);
+  std::string result = name(s.op->getResult(0), s.map) + "_block";
+  out_.line(fmt::format("// {} over the rows of {}: blocks of 8 rows first", sum ? "sum" : "maximum", names_.base(s.value)), tag(s.op));
+  out_.line(fmt::format("float {} = {};", result, sum ? "0.0f" : float_literal(-std::numeric_limits<double>::infinity())));
+  out_.line("#pragma unroll");
+  out_.open("for (int i = 0; i < 8; ++i)");
+  std::string x = element(s.value, s.map).text;
+  if (sum) out_.line(fmt::format("if (first_row + i < tile.rows) {0} = i == 0 ? {1} : {0} + {1};", result, x));
+  else out_.line(fmt::format("if (first_row + i < tile.rows && !({1} <= {0}) && {0} == {0}) {0} = {1};", result, x));
+  out_.close();
+  out_.line(fmt::format("{}[{} * {} + column] = {};", names_.buffer(s.buffer), block_number(tiling, "block"), tiling.width, result));
+}
+
+void StatementPrinter::print_total(const Statement& s) {
+  const Tiling& tiling = program_.tiling;
+  std::string result = name(s.value, s.map), buffer = names_.buffer(s.buffer);
+  out_.line(fmt::format("float {} = {}[column];", result, buffer), tag(s.op));
+  if (tiling.total_blocks() == 1) return;
+  out_.line("#pragma unroll");
+  std::string term = fmt::format("{}[b * {} + column]", buffer, tiling.width);
+  std::string loop = fmt::format("for (int b = 1; b < {}; ++b) ", tiling.total_blocks());
+  if (mlir::isa<SumOp>(s.op)) out_.line(loop + fmt::format("{} += {};", result, term));
+  else out_.line(loop + fmt::format("if (!({1} <= {0}) && {0} == {0}) {0} = {1};", result, term));
+}
+
+void StatementPrinter::print_row_scan(const Statement& s) {
+  std::string result = name(s.value, s.map), buffer = names_.buffer(s.buffer);
+  if (auto scan = mlir::dyn_cast<ScanOp>(s.op)) {
+    out_.line(fmt::format("const float {} = row_scan<{}, {}>({}, row, tile.rows);", result, scan.getExclusive(), scan.getReverse(), buffer), tag(s.op));
+  } else if (mlir::isa<SumOp>(s.op)) {
+    out_.line(fmt::format("const float {} = row_total({}, tile.rows);", result, buffer), tag(s.op));
+  } else {
+    out_.line(fmt::format("float {} = {}[0];", result, buffer), tag(s.op));
+    out_.line(fmt::format("for (int r = 1; r < tile.rows; ++r) if (!({1}[r] <= {0}) && {0} == {0}) {0} = {1}[r];", result, buffer));
+  }
+}
+
+}  // namespace kdagen::emit
