@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+// The last steps of the pipeline: rewritten kda IR -> kernel IR -> text and manifest.
+#pragma once
+#include <string>
+
+#include "codegen/emit/emit.h"
+#include "codegen/pipeline.h"
+
+namespace kdagen {
+
+/// The kernel IR of a pass as text. Throws SpecError for ranges that are not proven, UsageError for a schedule that does
+/// not fit the spec or the architecture.
+std::string scheduled_text(Compilation& compilation, const std::string& arch);
+
+/// CUDA C++ and manifest of a pass; errors as above. `force` leaves the ranges unproven.
+emit::Emitted emit_kernel(Compilation& compilation, const std::string& arch, bool force = false);
+
+}  // namespace kdagen

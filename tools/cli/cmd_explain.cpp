@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <memory>
+
+#include <fmt/format.h>
+
+#include "codegen/explain/formulas.h"
+#include "tools/cli/command.h"
+
+namespace kdagen::cli {
+namespace {
+
+struct Arguments {
+  SpecArguments spec;
+  std::string format = "text";
+};
+
+void print_storage(kda::KernelOp kernel) {
+  auto line = [](llvm::StringRef name, llvm::StringRef role, mlir::Type storage, int64_t anchor) {
+    std::string type;
+    llvm::raw_string_ostream(type) << storage;
+    fmt::print("  {:<14} {:<10} {}{}\n", name.str(), role.str(), type, anchor ? fmt::format("  stored * 2^{}", anchor) : "");
+  };
+  for (auto input : kernel.block().getOps<kda::InputOp>()) line(input.getTensor(), input.getRole(), input.getStorage(), 0);
+  for (auto output : kernel.block().getOps<kda::OutputOp>()) line(output.getTensor(), output.getRole(), output.getStorage(), output.getAnchor());
+}
+
+int run(const Arguments& arguments) {
+  Notation notation = arguments.format == "latex" ? Notation::latex : Notation::text;
+  bool text = notation == Notation::text;
+  Compilation forward = arguments.spec.compile(Direction::fwd), backward = arguments.spec.compile(Direction::bwd);
+  if (text) fmt::print("forward\n\n");
+  fmt::print("{}", formulas(forward.kernel(Stage::rewritten), notation));
+  if (text) fmt::print("\nbackward, derived\n\n");
+  fmt::print("{}", formulas(backward.kernel(Stage::rewritten), notation));
+  if (!text) return 0;
+  fmt::print("\noperands: {}\n", backward.rounded_operands() ? "rounded (gradients of exponents use the numbers that the forward stored)" : "exact");
+  fmt::print("\nrewrites\n");
+  for (const auto& entry : backward.rewrites().entries) {
+    std::string lines;
+    for (const std::string& line : entry.spec_lines) lines += " " + line;
+    fmt::print("  {:<22} {:>2} times{}\n", entry.name, entry.firings, lines);
+  }
+  fmt::print("\nstorage\n");
+  print_storage(forward.kernel(Stage::rewritten));
+  print_storage(backward.kernel(Stage::rewritten));
+  return 0;
+}
+}  // namespace
+
+void add_explain(CLI::App& app, Action& chosen) {
+  auto arguments = std::make_shared<Arguments>();
+  CLI::App* command = add_command(app, "explain", "forward and derived backward as formulas", chosen, [arguments] { return run(*arguments); });
+  arguments->spec.add_to(*command, false, "both", true);
+  command->add_option("--format", arguments->format, "text or latex")->check(CLI::IsMember({"text", "latex"}))->capture_default_str();
+}
+
+}  // namespace kdagen::cli
