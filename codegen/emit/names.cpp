@@ -21,10 +21,9 @@ const char* const kReserved[] = {
     "abs", "exp", "exp2", "log", "log1p", "log2", "sqrt", "rsqrt", "tanh", "pow", "min", "max", "fma", "expf", "exp2f", "logf",
     "log1pf", "sqrtf", "tanhf", "powf", "fmaf", "fabsf", "fminf", "fmaxf", "half", "bf16", "fp16", "main", "NULL", "isnan", "signbit",
     "threadIdx", "blockIdx", "blockDim", "gridDim", "warpSize", "Rows", "Tiles", "Tile", "Arguments", "arguments", "aligned", "shared",
-    "tile", "number", "head", "group", "segment", "row", "lane", "column", "block", "step", "step_row", "first_row", "i", "b", "x",
+    "tile", "number", "head", "group", "segment", "row", "lane", "column", "block", "step", "step_row", "first_row", "i", "b",
     "load_row", "store_row", "row_sum", "row_dot", "row_max", "to", "to_float", "load4", "store4", "lane_xor", "block_barrier",
-    "first_tile", "sequence_start", "cu_seqlens", "tokens", "batch", "heads", "sequences", "tiles", "segments", "carry", "before",
-    "sum", "index", "y0", "y1", "j0", "j1", "yn", "jn", "gamma", "time", "div", "rand", "signal", "select", "read", "write"};
+    "groups", "first", "last", "end", "zeros", "parts", "term", "terms", "sum", "index", "y0", "y1", "j0", "j1", "yn", "jn", "gamma", "time", "div", "rand", "signal", "select", "read", "write"};
 
 std::string identifier(const std::string& text) {
   std::string result;
@@ -44,12 +43,16 @@ std::string Names::claim(const std::string& wanted) {
 }
 
 Names::Names(const Program& program) {
+  // Members of the argument struct are always written arguments.name, so they have names of their own.
   for (const char* word : kReserved) taken_.insert(word);
+  for (const char* member : {"first_tile", "sequence_start", "cu_seqlens", "tokens", "heads", "sequences", "tiles", "segments"}) taken_.insert(member);
   KernelOp kernel = program.kernel;
   for (mlir::Operation& op : kernel.block()) {
     if (auto input = mlir::dyn_cast<InputOp>(op)) tensors_[input.getTensor().str()] = claim(input.getTensor().str());
     if (auto output = mlir::dyn_cast<OutputOp>(op)) tensors_[output.getTensor().str()] = claim(output.getTensor().str());
   }
+  taken_.clear();
+  for (const char* word : kReserved) taken_.insert(word);
   name_values(program);
   for (const Buffer& buffer : program.buffers) buffers_.push_back(claim(base(buffer.value) + "_" + buffer.name));
   for (mlir::Operation& op : kernel.block())
@@ -83,8 +86,11 @@ void Names::name_values(const Program& program) {
     mlir::Value value = op.getResult(0);
     auto user = user_name(value);
     void* key = value.getAsOpaquePointer();
-    if (auto input = mlir::dyn_cast<InputOp>(op)) values_[key] = claim(input.getTensor().str() + "_");
-    else values_[key] = user ? claim(*user) : claim(fmt::format("_v{}", ++invented));
+    if (auto input = mlir::dyn_cast<InputOp>(op)) user = input.getTensor().str();
+    if (!user)  // a stored value without a name is called as its tensor
+      for (mlir::Operation* reader : value.getUsers())
+        if (auto output = mlir::dyn_cast<OutputOp>(reader)) user = output.getTensor().str();
+    values_[key] = user ? claim(*user) : claim(fmt::format("_{}", ++invented));
     if (seen.count({key, int(Map::Row)}) && seen.count({key, int(Map::Column)})) column_names_[key] = claim(values_[key] + "_column");
   }
 }

@@ -34,8 +34,9 @@ static bool groups_with(const Statement& a, const Statement& b) {
 }
 
 bool StatementPrinter::product_of_arrays(const Statement& s) const {
+  if (s.kind != Kind::RowReduce || !mlir::isa<SumOp>(s.op)) return false;
   auto product = s.op->getOperand(0).getDefiningOp<MulOp>();
-  return s.kind == Kind::RowReduce && mlir::isa<SumOp>(s.op) && product &&
+  return product &&
          (array(product.getA(), s.map) || array(product.getB(), s.map)) && !mlir::isa<ConstantOp>(product.getA().getDefiningOp()) &&
          !mlir::isa<ConstantOp>(product.getB().getDefiningOp());
 }

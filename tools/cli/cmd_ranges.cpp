@@ -18,7 +18,7 @@ struct Arguments {
 
 nlohmann::ordered_json as_json(const RangeEntry& entry) {
   auto number = [](double x) { return std::isfinite(x) ? nlohmann::ordered_json(x) : nlohmann::ordered_json(nullptr); };
-  return {{"name", entry.name}, {"line", entry.line}, {"lo", number(entry.range.low)}, {"hi", number(entry.range.high)},
+  return {{"name", entry.name}, {"line", entry.line}, {"lo", number(entry.range.lo)}, {"hi", number(entry.range.hi)},
           {"unit", entry.unit}, {"verdict", entry.verdict}, {"advice", entry.advice}};
 }
 

@@ -10,7 +10,7 @@ nlohmann::ordered_json spec_summary(const nlohmann::json& graph) {
   spec["name"] = graph["name"];
   spec["summary"] = graph.value("summary", "");
   spec["axes"] = nlohmann::ordered_json::array();
-  for (const auto& axis : graph["axes"]) spec["axes"].push_back(axis["name"]);
+  for (const auto& axis : graph["axes"]) spec["axes"].push_back(axis["name"].get<std::string>());
   spec["options"] = nlohmann::ordered_json::object();
   for (const auto& option : graph.value("options", nlohmann::json::array())) {
     nlohmann::ordered_json entry = {{"default", option.value("default", nlohmann::json())}};
