@@ -52,7 +52,7 @@ void place(kda::OutputOp output) {
                    "exponent itself");
   kda::Exp2Op exponential = exponential_factor(output.getValue());
   if (!exponential) refuse(output, "it is no product with a factor exp2(x); leave the anchor away");
-  Interval range = analyse(kda::kernel_of(output)).of(exponential.getX());
+  Interval range = analyse(kda::kernel_of(output.getOperation())).of(exponential.getX());
   if (!range.bounded())
     refuse(output, "the exponent " + formula(exponential.getX()) + " has no bounds; bound the gate, or store the exponent itself");
   int64_t anchor = std::llrint(-(range.lo + range.hi) / 2);

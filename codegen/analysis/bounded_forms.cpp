@@ -36,7 +36,7 @@ std::optional<RowSum> row_sum(Value value) {
     if (sum && sum->kind == RowSum::before && !sum->exclusive) return RowSum{RowSum::all, false, sum->of};
   }
   if (auto sum = value.getDefiningOp<kda::SumOp>(); sum && sum.getOver().size() == 1) {
-    auto axis = kda::kernel_of(sum).axis(llvm::cast<StringAttr>(sum.getOver()[0]).getValue());
+    auto axis = kda::kernel_of(sum.getOperation()).axis(llvm::cast<StringAttr>(sum.getOver()[0]).getValue());
     if (axis.getRole() == AxisRole::Rows) return RowSum{RowSum::all, false, behind(sum.getX())};
   }
   return std::nullopt;
@@ -57,8 +57,8 @@ double rows_of_difference(Value a, Value b, double chunk, Value& of) {
 Interval of_difference(kda::SubOp sub, const Assumptions& assumptions, IntervalOf of) {
   if (auto max = behind(sub.getB()).getDefiningOp<kda::MaxReduceOp>(); max && behind(max.getX()) == behind(sub.getA()))
     return {-Interval::infinity, 0};
-  if (!kda::kernel_of(sub).axis(AxisRole::Rows)) return {};
-  double chunk = double(assumptions.chunk.value_or(kda::kernel_of(sub).chunk()));
+  if (!kda::kernel_of(sub.getOperation()).axis(AxisRole::Rows)) return {};
+  double chunk = double(assumptions.chunk.value_or(kda::kernel_of(sub.getOperation()).chunk()));
   Value summed;
   if (double rows = rows_of_difference(sub.getA(), sub.getB(), chunk, summed)) return sum_of(of(summed), 0, rows);
   if (double rows = rows_of_difference(sub.getB(), sub.getA(), chunk, summed)) return -sum_of(of(summed), 0, rows);

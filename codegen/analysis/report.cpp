@@ -5,6 +5,7 @@
 #include "codegen/analysis/proofs.h"
 #include "codegen/explain/formulas.h"
 #include "kdagen/error.h"
+#include "llvm/ADT/DenseSet.h"
 
 using namespace mlir;
 
@@ -98,17 +99,17 @@ std::optional<RangeEntry> narrow_output(kda::OutputOp output, const Ranges& rang
 std::vector<RangeEntry> range_report(KernelOp kernel, const ProofOptions& options) {
   Ranges ranges = analyse(kernel);
   std::vector<RangeEntry> entries;
-  llvm::SmallPtrSet<void*, 8> exponents;
+  llvm::DenseSet<Value> exponents;
   for (const Obligation& obligation : obligations(kernel)) {
     entries.push_back(exponent_entry(obligation, ranges, options));
-    exponents.insert(obligation.argument().getAsOpaquePointer());
+    exponents.insert(obligation.argument());
   }
   for (auto output : kernel.block().getOps<kda::OutputOp>())
     if (auto result = narrow_output(output, ranges)) entries.push_back(*result);
   for (Operation& op : kernel.block()) {
     if (op.getNumResults() != 1 || llvm::isa<kda::ConstantOp, kda::InputOp>(op)) continue;
     Value value = op.getResult(0);
-    if (kda::user_name(value) && ranges.of(value).bounded() && !exponents.contains(value.getAsOpaquePointer()))
+    if (kda::user_name(value) && ranges.of(value).bounded() && !exponents.contains(value))
       entries.push_back(entry(value, ranges.of(value), "1"));
   }
   return entries;

@@ -63,7 +63,7 @@ Interval rounded(Interval a, Type storage) {
 
 Interval of_sum(kda::SumOp sum, Interval x, const Assumptions& assumptions) {
   for (Attribute name : sum.getOver()) {
-    AxisAttr axis = kda::kernel_of(sum).axis(llvm::cast<StringAttr>(name).getValue());
+    AxisAttr axis = kda::kernel_of(sum.getOperation()).axis(llvm::cast<StringAttr>(name).getValue());
     double extent = double(axis.getExtent());
     switch (axis.getRole()) {
       case AxisRole::Rows: x = sum_of(x, 1, double(assumptions.chunk.value_or(axis.getExtent()))); break;
@@ -75,12 +75,12 @@ Interval of_sum(kda::SumOp sum, Interval x, const Assumptions& assumptions) {
 }
 
 Interval of_scan(kda::ScanOp scan, Interval x, const Assumptions& assumptions) {
-  double rows = double(assumptions.chunk.value_or(kda::kernel_of(scan).chunk()));
+  double rows = double(assumptions.chunk.value_or(kda::kernel_of(scan.getOperation()).chunk()));
   return scan.getExclusive() ? sum_of(x, 0, rows - 1) : sum_of(x, 1, rows);
 }
 
 Interval of_index(kda::IndexOp index, const Assumptions& assumptions) {
-  AxisAttr axis = kda::kernel_of(index).axis(index.getOver());
+  AxisAttr axis = kda::kernel_of(index.getOperation()).axis(index.getOver());
   double extent = double(axis.getExtent());
   if (axis.getRole() == AxisRole::Rows) extent = double(assumptions.chunk.value_or(axis.getExtent()));
   return {0, extent - 1};
