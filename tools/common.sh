@@ -19,7 +19,7 @@ job_count() {
   echo "${KDAGEN_JOBS:-$((memory < 1 ? 1 : memory < cores ? memory : cores))}"
 }
 
-# KDAGEN_NVCC, KDAGEN_NVRTC and, for the wheels, LD_LIBRARY_PATH, as tools/setup found them.
+# KDAGEN_NVCC and KDAGEN_NVRTC as tools/setup found them.
 load_cuda_environment() {
   if [ -f "$root/.cache/cuda.env" ]; then
     # shellcheck disable=SC1091

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "codegen/analysis/ranges.h"
 #include "codegen/derive/tensors.h"
 #include "codegen/diagnostics.h"
 #include "codegen/import/from_graph.h"
@@ -34,6 +35,20 @@ Location without_name(Location location) {
 void name_value(Value value, const std::string& name) {
   Operation* op = value.getDefiningOp();
   if (!llvm::isa<kda::InputOp>(op) && !kda::user_name(value)) op->setLoc(kda::named(op->getLoc(), name));
+}
+
+/// Whether the op's derivative is infinite or undefined somewhere in the operands' ranges.
+bool may_be_singular(Operation* op, const Ranges& ranges) {
+  auto positive = [&](Value x) { return ranges.of(x).lo > 0; };
+  if (llvm::isa<kda::SqrtOp, kda::RsqrtOp, kda::LogOp>(op)) return !positive(op->getOperand(0));
+  if (llvm::isa<kda::Log1pOp>(op)) return !(ranges.of(op->getOperand(0)).lo > -1);
+  if (llvm::isa<kda::RcpOp>(op)) return ranges.of(op->getOperand(0)).contains(0);
+  if (llvm::isa<kda::DivOp>(op)) return ranges.of(op->getOperand(1)).contains(0);
+  if (auto pow = llvm::dyn_cast<kda::PowOp>(op)) {
+    auto exponent = kda::constant_scalar(pow.getB());
+    return !positive(pow.getA()) && !(exponent && exponent->value() >= 1);
+  }
+  return false;
 }
 
 /// One reverse walk over a clone of the forward.
@@ -96,8 +111,19 @@ class ReverseWalk {
     if (contributions.size() != op->getNumOperands())
       throw KdagenBug(fmt::format("the adjoint of {} gives {} contributions for {} operands", op->getName().getStringRef().str(),
                                   contributions.size(), op->getNumOperands()));
-    for (auto [operand, contribution] : llvm::zip(op->getOperands(), contributions))
-      if (contribution && active_.contains(operand)) contributions_[operand].push_back(build_.sum_to(contribution, operand));
+    bool singular = may_be_singular(op, ranges_);
+    for (auto [operand, contribution] : llvm::zip(op->getOperands(), contributions)) {
+      if (!contribution || !active_.contains(operand)) continue;
+      if (singular) contribution = zero_where_zero(dy, contribution);
+      contributions_[operand].push_back(build_.sum_to(contribution, operand));
+    }
+  }
+
+  /// 0 where dy is 0: there 0 times an infinite derivative is NaN, though nothing flows (the branch that a select or max
+  /// did not take, a norm of a zero vector behind a square).
+  Value zero_where_zero(Value dy, Value contribution) {
+    Value zero = build_.constant(0.0);
+    return build_.select(build_.compare<kda::EqualOp>({dy, zero}), zero, contribution);
   }
 
   SmallVector<Value> adjoint_of(Operation* op, Value dy) {
@@ -127,6 +153,7 @@ class ReverseWalk {
   OpBuilder raw_;
   Builder build_;
   SmallVector<Operation*> forward_;
+  Ranges ranges_;
   llvm::DenseSet<Value> active_;
   llvm::DenseMap<Value, SmallVector<Value>> contributions_;
 };
@@ -141,7 +168,10 @@ OwningOpRef<ModuleOp> clone_kernel(KernelOp kernel, llvm::StringRef direction) {
 
 }  // namespace
 
-void custom_adjoint(const std::string& op_name, AdjointRule rule) { custom_rules()[op_name] = std::move(rule); }
+void custom_adjoint(const std::string& op_name, AdjointRule rule) {
+  if (rule) custom_rules()[op_name] = std::move(rule);
+  else custom_rules().erase(op_name);
+}
 
 OwningOpRef<ModuleOp> derive(KernelOp forward, const CompileOptions& options) {
   check_output_names(forward, options);

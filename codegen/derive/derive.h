@@ -35,7 +35,7 @@ void resolve_detach(kda::KernelOp kernel);
 void clean_up(kda::KernelOp kernel);
 
 /// The user's own adjoint for an op, by op name ("kda.pow"): used instead of the rule in Adjoints.cpp, or where there is
-/// none. The same contract as AdjointOpInterface::adjoint. Not thread-safe; meant for start-up.
+/// none; a null rule takes it back. The same contract as AdjointOpInterface::adjoint. Not thread-safe; meant for start-up.
 using AdjointRule = std::function<llvm::SmallVector<mlir::Value>(kda::Builder&, mlir::Operation*, mlir::Value dy)>;
 void custom_adjoint(const std::string& op_name, AdjointRule rule);
 

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "codegen/analysis/ranges.h"
 #include "codegen/derive/derive.h"
 #include "kdagen/error.h"
 
@@ -133,7 +134,10 @@ void write_residual(KernelOp kernel, Value value) {
 void read_residual(KernelOp kernel, Value value) {
   OpBuilder raw(value.getDefiningOp());
   Builder build(raw, value.getLoc());
-  Value residual = read(build, *kda::user_name(value), "residual", raw.getF32Type(), names_of(kda::type_of(value).getAxes()));
+  Interval range = Ranges().of(value);  // what is proven of the value holds for the number read
+  auto bound = [&](double end) { return std::isfinite(end) ? raw.getF64FloatAttr(end) : FloatAttr(); };
+  Value residual = read(build, *kda::user_name(value), "residual", raw.getF32Type(), names_of(kda::type_of(value).getAxes()),
+                        bound(range.lo), bound(range.hi));
   value.replaceAllUsesWith(residual);
 }
 

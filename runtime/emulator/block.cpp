@@ -2,6 +2,7 @@
 #include "runtime/emulator/block.h"
 
 #include <fmt/format.h>
+#include <sanitizer/asan_interface.h>
 #include <sys/mman.h>
 
 #include <bit>
@@ -31,7 +32,12 @@ StackPool::StackPool(unsigned count) : bytes_(count * stack_bytes) {
   for (unsigned i = 0; i < count; ++i) mprotect(reinterpret_cast<void*>(lowest(i)), guard_bytes, PROT_NONE);
 }
 
-StackPool::~StackPool() { munmap(reinterpret_cast<void*>(base_), bytes_); }
+StackPool::~StackPool() {
+  forget_frames();
+  munmap(reinterpret_cast<void*>(base_), bytes_);
+}
+
+void StackPool::forget_frames() { ASAN_UNPOISON_MEMORY_REGION(reinterpret_cast<void*>(base_), bytes_); }
 
 Block::Block(KernelFunction kernel, const void* words, Dim3 dim, unsigned seed, Memory& memory, FaultLog& faults)
     : kernel_(kernel),
@@ -52,6 +58,7 @@ bool Block::run(Dim3 index, std::uint64_t number) {
   index_ = index;
   number_ = number;
   memory_.begin_block(number);
+  stacks_.forget_frames();
   live_ = count_;
   at_barrier_ = 0;
   for (Warp& warp : warps_) warp = {};

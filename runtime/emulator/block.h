@@ -25,6 +25,8 @@ class StackPool {
   StackPool(const StackPool&) = delete;
   StackPool& operator=(const StackPool&) = delete;
 
+  /// Fibers never return from their first function; tells AddressSanitizer, if present, that their frames are gone.
+  void forget_frames();
   std::uintptr_t lowest(unsigned index) const { return base_ + index * stack_bytes; }
 
  private:

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "codegen/analysis/proofs.h"
+
+#include <numbers>
+#include <set>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "codegen/explain/formulas.h"
+#include "codegen/ir/Scalar.h"
+#include "llvm/ADT/DenseSet.h"
+
+using namespace mlir;
+
+namespace kdagen {
+namespace {
+using kda::KernelOp;
+
+/// Everything the value is computed from, itself included.
+llvm::DenseSet<Operation*> ancestors(Value value) {
+  llvm::DenseSet<Operation*> seen;
+  SmallVector<Operation*> pending = {value.getDefiningOp()};
+  while (!pending.empty()) {
+    Operation* op = pending.pop_back_val();
+    if (!seen.insert(op).second) continue;
+    for (Value operand : op->getOperands()) pending.push_back(operand.getDefiningOp());
+  }
+  return seen;
+}
+
+bool passes_with(const Obligation& obligation, const ProofOptions& options, Assumptions assumptions) {
+  return passes(obligation.range(Ranges(std::move(assumptions))), options);
+}
+
+/// "chunk=16 (limit 17)": the largest chunk that passes, as a multiple of 8 and as it is.
+std::string chunk_advice(const Obligation& obligation, const ProofOptions& options) {
+  int64_t limit = kda::kernel_of(obligation.exponential).chunk();
+  while (limit > 0 && !passes_with(obligation, options, {limit, {}})) --limit;
+  int64_t chunk = limit / 8 * 8;
+  return chunk > 0 ? fmt::format("chunk={} (limit {})", chunk, limit) : "";
+}
+
+/// "lower_bound >= -1.386": the farthest value from 0, no farther than the present one, with which the proof holds.
+std::string symbol_advice(const Obligation& obligation, const ProofOptions& options, const std::string& name, double value) {
+  auto holds = [&](double fraction) { return passes_with(obligation, options, {std::nullopt, {{name, value * fraction}}}); };
+  double lowest = 1e-3, highest = 1;
+  if (value == 0 || !holds(lowest)) return "";
+  for (int step = 0; step < 40; ++step) {
+    double middle = (lowest + highest) / 2;
+    (holds(middle) ? lowest : highest) = middle;
+  }
+  // three decimals, towards 0
+  double bound = std::floor(std::abs(value) * lowest * 1000) / 1000;
+  return bound == 0 ? "" : value < 0 ? fmt::format("{} >= {}", name, -bound) : fmt::format("{} <= {}", name, bound);
+}
+
+std::vector<std::string> symbol_advice(const Obligation& obligation, const ProofOptions& options,
+                                       const llvm::DenseSet<Operation*>& inputs) {
+  std::map<std::string, double> symbols;
+  for (Operation* op : inputs)
+    if (auto constant = llvm::dyn_cast<kda::ConstantOp>(op))
+      for (const auto& [name, symbol] : kda::Scalar::of(constant).symbols)
+        if (name != "ln2") symbols[name] = symbol.value;
+  std::vector<std::string> result;
+  for (const auto& [name, value] : symbols)
+    if (auto text = symbol_advice(obligation, options, name, value); !text.empty()) result.push_back(text);
+  return result;
+}
+
+/// Inputs and params without bounds that the argument depends on, in program order.
+std::vector<std::string> unbounded_inputs(const Obligation& obligation, const llvm::DenseSet<Operation*>& inputs) {
+  std::vector<std::string> names;
+  for (auto input : kda::kernel_of(obligation.exponential).block().getOps<kda::InputOp>())
+    if (inputs.contains(input) && !Ranges().of(input.getResult()).bounded()) names.push_back(input.getTensor().str());
+  return names;
+}
+
+}  // namespace
+
+double Obligation::units() const { return llvm::isa<kda::ExpOp>(exponential) ? std::numbers::log2e : 1.0; }
+Interval Obligation::range(const Ranges& ranges) const { return ranges.of(argument()) * Interval::point(units()); }
+
+std::vector<Obligation> obligations(KernelOp kernel) {
+  std::vector<Obligation> result;
+  std::set<std::pair<void*, double>> seen;
+  for (Operation& op : kernel.block()) {
+    if (!llvm::isa<kda::ExpOp, kda::Exp2Op>(op) || kda::section_of(op.getResult(0)) != kda::Section::Tile) continue;
+    Obligation obligation{&op};
+    if (seen.insert({obligation.argument().getAsOpaquePointer(), obligation.units()}).second) result.push_back(obligation);
+  }
+  return result;
+}
+
+double headroom_limit(const ProofOptions& options) {
+  if (!options.do_scale && !options.ftz) return Interval::infinity;
+  double room = (options.ftz ? 112 : 132) + std::log2(options.do_scale.value_or(1.0));
+  return std::min(normal_exponent_limit, room);
+}
+
+// The rule of the headroom counts growing factors (2^x with x > 0 somewhere): a decay alone may vanish.
+bool passes(Interval range, const ProofOptions& options) {
+  constexpr double margin = 1 + 0x1p-16;
+  if (!(range.hi * margin < exponent_limit)) return false;
+  return range.hi <= 0 || range.hi <= headroom_limit(options);
+}
+
+std::string advice(const Obligation& obligation, const ProofOptions& options) {
+  Interval range = obligation.range(Ranges());
+  auto inputs = ancestors(obligation.argument());
+  std::vector<std::string> ways;
+  if (range.hi < Interval::infinity) {
+    if (auto text = chunk_advice(obligation, options); !text.empty()) ways.push_back(text);
+    for (const auto& text : symbol_advice(obligation, options, inputs)) ways.push_back(text);
+    double half = (range.hi - range.lo) / 2;
+    if (range.bounded() && llvm::isa<kda::Exp2Op>(obligation.exponential) && passes({-half, half + 1}, options))
+      ways.push_back("a static anchor on the output (stored as value*2^n)");
+  } else if (auto names = unbounded_inputs(obligation, inputs); !names.empty()) {
+    ways.push_back(fmt::format("bounds(lower, upper) on {}", fmt::join(names, ", ")));
+    ways.push_back("a bounded gate (a constant times sigmoid)");
+  }
+  ways.push_back("an output form without a growing factor: the exponent itself, the factors apart, or 2^(total - cumsum)");
+  return fmt::format("{}", fmt::join(ways, "  |  "));
+}
+
+}  // namespace kdagen

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+// Exponents that cannot be proven are refused, with the line, the bound and what would pass.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "codegen/analysis/anchors.h"
+#include "codegen/analysis/ranges.h"
+#include "kdagen/error.h"
+#include "tests/common/specs.h"
+
+namespace kdagen {
+namespace {
+using testing::OptionTexts;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+/// x * 2^(sign*G), G the sum over the chunk of bound*log2e*sigmoid(gate); sign 0: x*2^(total - G).
+struct Decay {
+  int sign;
+  const char* anchor = "none";
+  Spec operator()(const Options& o) const {
+    Spec s("decay", "x 2^G", o);
+    Axis t = s.rows("t"), h = s.heads("h"), d = s.features("d");
+    Constant bound = o.number("bound", -5, -1e4, 0);
+    Value x = s.input("x", {t, h, d}), gate = s.input("gate", {t, h, d});
+    Value g = s.let("g", bound * log2e * sigmoid(gate)), G = s.let("G", cumsum(g, t));
+    s.output("y", x * rsqrt(sum(x * x, d) + 1e-6) * exp2(sign == 0 ? total(g, t) - G : sign > 0 ? G : -G)).anchor(anchor);
+    return s;
+  }
+};
+
+std::string refusal(const std::function<Spec(const Options&)>& make, OptionTexts options = {}, bool backward = false) {
+  mlir::MLIRContext context;
+  try {
+    CompileOptions compile_options = take_compile_options(options);
+    auto forward = import_graph(make(Options(options)).graph(), context);
+    place_anchors(only_kernel(*forward));
+    auto kernel = backward ? derive(only_kernel(*forward), compile_options) : prepare_forward(only_kernel(*forward), compile_options);
+    require_proven_ranges(only_kernel(*kernel));
+  } catch (const SpecError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(RangeRefusal, InverseDecayUpToTheLimit) {
+  for (bool backward : {false, true}) {
+    for (auto bound : {"-5", "-5.5", "-5.54"}) EXPECT_EQ(refusal(Decay{-1}, {{"bound", bound}}, backward), "") << bound;
+    for (auto bound : {"-5.56", "-6"}) EXPECT_NE(refusal(Decay{-1}, {{"bound", bound}}, backward), "") << bound;
+    EXPECT_NE(refusal(Decay{-1}, {{"chunk", "24"}}, backward), "");
+    EXPECT_EQ(refusal(Decay{-1}, {{"chunk", "64"}, {"bound", "-1.386"}}, backward), "");
+    EXPECT_NE(refusal(Decay{-1}, {{"chunk", "64"}, {"bound", "-1.387"}}, backward), "");
+  }
+}
+
+TEST(RangeRefusal, NamesWhatWouldPass) {
+  std::string message = refusal(Decay{-1}, {{"chunk", "64"}});
+  EXPECT_THAT(message, AllOf(HasSubstr("compiler_ranges.cpp:"), HasSubstr(": error: 2^(-G) may overflow"), HasSubstr("461.66"),
+                             HasSubstr("limit 128"), HasSubstr("chunk=16 (limit 17)"), HasSubstr("bound >= -1.386"),
+                             HasSubstr("64 rows")));
+  EXPECT_THAT(message, Not(HasSubstr("anchor"))) << "half of 461 is still too much";
+  EXPECT_THAT(refusal(Decay{-1}, {{"chunk", "32"}}), HasSubstr("static anchor"));
+}
+
+TEST(RangeRefusal, DecayNeedsNoBound) {
+  EXPECT_EQ(refusal(Decay{1}, {{"chunk", "128"}, {"bound", "-100"}}), "");
+  EXPECT_EQ(refusal(Decay{0}, {{"chunk", "128"}, {"bound", "-100"}}), "");
+  EXPECT_EQ(refusal(Decay{0}, {{"chunk", "128"}, {"bound", "-100"}}, true), "");
+}
+
+TEST(RangeRefusal, StaticAnchorDoublesTheRange) {
+  EXPECT_EQ(refusal(Decay{-1, "static"}, {{"chunk", "32"}}), "");
+  EXPECT_EQ(refusal(Decay{-1, "static"}, {{"chunk", "32"}}, true), "");
+  EXPECT_NE(refusal(Decay{-1, "static"}, {{"chunk", "64"}}), "");
+}
+
+Spec unbounded(const Options& o) {
+  Spec s("unbounded", "x 2^-G, softplus gate", o);
+  Axis t = s.rows("t"), h = s.heads("h"), d = s.features("d");
+  Value x = s.input("x", {t, h, d}), gate = s.input("gate", {t, h, d});
+  Value G = s.let("G", cumsum(-softplus(gate), t));
+  s.output("y", x * exp2(-G));
+  return s;
+}
+
+TEST(RangeRefusal, UnboundedGateNamesFormsThatPass) {
+  EXPECT_THAT(refusal(unbounded), AllOf(HasSubstr("no upper bound"), HasSubstr("bounds(lower, upper) on gate"), HasSubstr("2^(total - cumsum)")));
+}
+
+TEST(RangeRefusal, Fp16OutputOfAGrowingFactor) {
+  EXPECT_THAT(refusal(Decay{-1}, {{"out", "fp16"}}), AllOf(HasSubstr("fp16"), HasSubstr("65504"), HasSubstr("out.y=bf16")));
+  EXPECT_EQ(refusal(Decay{1}, {{"out", "fp16"}}), "");
+  EXPECT_EQ(refusal(Decay{-1}, {{"out", "fp16"}, {"bound", "-0.6"}}), "") << "2^13.9 fits";
+}
+
+TEST(RangeRefusal, PlainExpOfUnboundedInput) {
+  auto make = [](bool bounded) {
+    return [=](const Options& o) {
+      Spec s("plain", "e^x", o);
+      Axis t = s.rows("t"), h = s.heads("h"), d = s.features("d");
+      Tensor x = s.input("x", {t, h, d});
+      if (bounded) x.bounds(-80, 80);
+      s.output("y", exp(x));
+      return s;
+    };
+  };
+  EXPECT_NE(refusal(make(false)), "");
+  EXPECT_EQ(refusal(make(true)), "");
+}
+
+TEST(RangeRefusal, SoftmaxAndParameterExponentialsPass) {
+  EXPECT_EQ(refusal([](const Options& o) {
+    Spec s("soft", "softmax", o);
+    Axis t = s.rows("t"), h = s.heads("h"), d = s.features("d");
+    Value x = s.input("x", {t, h, d}), a = s.param("a", {h});
+    Value z = exp(a) * x, e = exp(z - max(z, d));
+    s.output("y", e / sum(e, d));
+    return s;
+  }), "");
+}
+
+}  // namespace
+}  // namespace kdagen
