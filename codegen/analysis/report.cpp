@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The range report and the refusal.
+#include "llvm/ADT/SmallPtrSet.h"
 #include <fmt/format.h>
 
 #include "codegen/analysis/proofs.h"
