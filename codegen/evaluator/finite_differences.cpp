@@ -31,10 +31,13 @@ Weights output_units(kda::KernelOp forward) {
 /// The forward around a base point with kda.detach held there.
 class Loss {
  public:
-  Loss(kda::KernelOp forward, const Arrays& inputs, const Arrays& cotangents, const Instance& instance)
+  /// `saved`: inner values of the forward that base() shall hold too.
+  Loss(kda::KernelOp forward, const Arrays& inputs, const Arrays& cotangents, const Instance& instance,
+       const std::set<std::string>& saved)
       : forward_(forward), inputs_(inputs), cotangents_(cotangents), instance_(instance), units_(output_units(forward)) {
     EvaluateOptions options = exact();
     options.record_detached = &detached_;
+    options.taps = saved;
     base_ = evaluate(forward, inputs_, instance, options).tensors;
     for (const auto& [name, unit] : units_)
       if (auto found = cotangents.find("d" + name);
@@ -125,7 +128,7 @@ Comparison compare_gradient(Loss& loss, const std::string& name, const std::vect
     along += gradient[i] * direction[i];
     size += gradient[i] * direction[i] * gradient[i] * direction[i];
   }
-  double measured_along = loss.derivative(name, all, direction, options.step);
+  double measured_along = loss.derivative(name, all, direction, options.step / 128);
   result.directional = ratio(std::fabs(along - measured_along), std::max(std::sqrt(size), std::fabs(measured_along)));
   return result;
 }
@@ -156,7 +159,10 @@ std::vector<Comparison> compare_with_finite_differences(kda::KernelOp forward, k
                                                         const Arrays& inputs, const Arrays& cotangents,
                                                         const Instance& instance,
                                                         const FiniteDifferenceOptions& options) {
-  Loss loss(forward, inputs, cotangents, instance);
+  std::set<std::string> saved;
+  for (auto input : backward.block().getOps<kda::InputOp>())
+    if (input.getRole() == "residual") saved.insert(input.getTensor().str());
+  Loss loss(forward, inputs, cotangents, instance, saved);
   Arrays backward_inputs = loss.base();
   for (const auto* arrays : {&inputs, &cotangents})
     for (const auto& [name, array] : *arrays) backward_inputs[name] = array;

@@ -15,7 +15,8 @@ struct Comparison {
   double rel_l2 = 0;   ///< ||x - reference|| / ||reference||
   double max_rel = 0;  ///< max |x - reference| / max |reference|
   /// Finite differences only: |<gradient, v> - derivative along v| / (||gradient|| ||v|| / sqrt(elements)) for a random
-  /// direction v through all elements: sees faults outside the elements that were measured one by one.
+  /// direction v through all elements: sees faults outside the elements that were measured one by one. Its steps are
+  /// short, so that few elements pass a kink (of relu, max, ...).
   double directional = 0;
 };
 
@@ -29,7 +30,7 @@ struct FiniteDifferenceOptions {
 /// unrewritten `forward`, by central differences extrapolated twice (Richardson), against the gradients d<input> that
 /// `backward` computes. kda.detach is held at the base point, kda.round is the identity, nothing is rounded to storage.
 /// `cotangents`: d<output> in the outputs' units, as a caller hands them over. Saved values that the backward reads are
-/// taken from the forward's outputs.
+/// taken from the forward's values.
 std::vector<Comparison> compare_with_finite_differences(kda::KernelOp forward, kda::KernelOp backward,
                                                         const Arrays& inputs, const Arrays& cotangents,
                                                         const Instance& instance,

@@ -183,6 +183,16 @@ double storage_max(const std::vector<double>& reference, const std::string& dtyp
   return declared.value_or(4e-3 * 0x1p8 * format.unit) + underflow;
 }
 
+double bound_before_storage(const std::vector<double>& reference, const Criteria& criteria) {
+  const double declared = criteria.rel_l2.value_or(infinity);
+  if (!criteria.errors) return declared;
+  const double scale = common_scale(reference);
+  Size size, errors;
+  for (double x : reference) size.add(x * scale);
+  for (double e : *criteria.errors) errors.add(e * scale);
+  return std::min(declared, relative(criteria.factor * errors.norm(), size.norm()));
+}
+
 Verdict judge(const std::string& name, const std::vector<double>& reference, const std::vector<double>* actual,
               const Criteria& criteria) {
   check_sizes(name, reference, actual, criteria);
@@ -190,8 +200,8 @@ Verdict judge(const std::string& name, const std::vector<double>& reference, con
   verdict.name = name;
   if (!actual) {
     verdict.rel_l2 = verdict.max_rel = std::numeric_limits<double>::quiet_NaN();
-    verdict.rel_bound = criteria.rel_l2.value_or(0);
-    verdict.max_bound = criteria.max_rel.value_or(0);
+    verdict.rel_bound = bound_before_storage(reference, criteria);
+    verdict.max_bound = criteria.max_rel.value_or(infinity);
     verdict.note = "absent";
     return verdict;
   }

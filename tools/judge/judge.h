@@ -58,6 +58,9 @@ struct Verdict {
 Verdict judge(const std::string& name, const std::vector<double>& reference, const std::vector<double>* actual,
               const Criteria& criteria);
 
+/// The bound on ||x - ref||/||ref|| before storage is added: K ||e||/||ref|| or declared, the smaller.
+double bound_before_storage(const std::vector<double>& reference, const Criteria& criteria);
+
 /// What one rounding into `dtype` may add to the relative 2-norm error of this reference.
 double storage_rel(const std::vector<double>& reference, const std::string& dtype, std::optional<double> declared = {});
 /// ... and to its relative max error.

@@ -36,15 +36,15 @@ inline std::string spec_graph(const RegisteredSpec& spec, const Options& options
   try {
     const Spec made = spec.make(options);
     if (made.name() != spec.name)
-      throw SpecError(spec.file + ": error: KDAGEN_SPEC(" + spec.name + ", ...) registers a spec that calls itself " +
+      throw SpecError(spec.file + ":1: error: KDAGEN_SPEC(" + spec.name + ", ...) registers a spec that calls itself " +
                       made.name() + "; use one name");
     return made.graph();
   } catch (const Error&) {
     throw;
   } catch (const std::exception& e) {
-    throw SpecError(spec.file + ": error: the spec function of " + spec.name + " threw: " + e.what());
+    throw SpecError(spec.file + ":1: error: the spec function of " + spec.name + " threw: " + e.what());
   } catch (...) {
-    throw SpecError(spec.file + ": error: the spec function of " + spec.name + " threw something unknown");
+    throw SpecError(spec.file + ":1: error: the spec function of " + spec.name + " threw something unknown");
   }
 }
 

@@ -111,7 +111,7 @@ class Spec {
   /// A float32 parameter over some of head and feature, shared by all tokens: {h, d}, {h}, {d} or {}.
   Tensor param(const std::string& name, const Axes& axes, const Location& where = Location::current()) {
     for (const Axis& axis : axes)
-      if (axis.role() == Role::rows)
+      if (axis.owner() && axis.role() == Role::rows)
         spec_error(where, "param " + name + " carries the row axis " + axis.name() +
                               "; parameters are shared by all tokens, so make it an input");
     return make_tensor("param", name, f32, axes, where);

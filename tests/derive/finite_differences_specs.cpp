@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every shipped spec, with its default options and others, against central differences of its forward.
+#include <cmath>
+
+#include <gtest/gtest.h>
+
+#include "codegen/derive/derive.h"
+#include "codegen/evaluator/finite_differences.h"
+#include "codegen/import/from_graph.h"
+#include "kdagen/registry.h"
+#include "tests/common/kernels.h"
+
+namespace kdagen {
+namespace {
+using evaluator::Arrays;
+using evaluator::Instance;
+using kdagen::testing::draw_inputs;
+using Settings = std::map<std::string, std::string>;
+
+const RegisteredSpec& registered(const std::string& name) {
+  for (const RegisteredSpec& spec : registered_specs())
+    if (spec.name == name) return spec;
+  throw UsageError("no spec is called " + name);
+}
+
+void expect_gradients(const std::string& name, Settings settings) {
+  std::string text = name;
+  for (const auto& [key, value] : settings) text += " " + key + "=" + value;
+  SCOPED_TRACE(text);
+  mlir::MLIRContext context;
+  CompileOptions options = take_compile_options(settings);
+  auto module = import_graph(spec_graph(registered(name), Options(settings)), context);
+  kda::KernelOp forward = only_kernel(*module);
+  auto backward = derive(forward, options);
+  int64_t chunk = forward.chunk();
+  Instance instance = Instance::packed_row({chunk + 3, 0, 5}, 2, 2);
+  Arrays inputs = draw_inputs(forward, instance, 21, -1.2, 1.2), cotangents;
+  Arrays exponents = evaluator::output_exponents(forward, inputs, instance);
+  for (auto& [cotangent, array] : draw_inputs(only_kernel(*backward), instance, 23, -1, 1)) {
+    auto found = exponents.find(cotangent.substr(1));
+    if (found == exponents.end() || inputs.count(cotangent)) continue;
+    for (size_t i = 0; i < array.values.size(); ++i) array.values[i] *= std::exp2(-found->second.values[i]);
+    cotangents[cotangent] = array;
+  }
+  evaluator::FiniteDifferenceOptions measure;
+  measure.elements = 12;
+  for (const auto& found :
+       compare_with_finite_differences(forward, only_kernel(*backward), inputs, cotangents, instance, measure)) {
+    EXPECT_FALSE(!(found.rel_l2 <= 1e-7)) << found.name << ": " << found.rel_l2;
+    EXPECT_FALSE(!(found.directional <= 1e-6)) << found.name << ": " << found.directional;
+  }
+}
+
+TEST(SpecGradients, DefaultOptions) {
+  ASSERT_GE(registered_specs().size(), 6u);
+  for (const RegisteredSpec& spec : registered_specs()) expect_gradients(spec.name, {{"dim", "32"}});
+}
+TEST(SpecGradients, OtherSizes) {
+  for (const RegisteredSpec& spec : registered_specs()) {
+    expect_gradients(spec.name, {{"dim", "96"}, {"chunk", "8"}});
+    expect_gradients(spec.name, {{"dim", "20"}, {"chunk", "24"}});
+  }
+}
+TEST(SpecGradients, FullSize) { expect_gradients("kda_k1", {{"upstream", "bf16"}, {"grads", "f32"}}); }
+TEST(SpecGradients, HandOverForms) {
+  for (const char* handover : {"raw", "premult", "premult4", "fused"})
+    for (const char* diag : {"0", "1"}) expect_gradients("kda_k1", {{"dim", "16"}, {"handover", handover}, {"diag", diag}});
+  for (const char* handover : {"raw", "premult4"})
+    expect_gradients("kda_k1", {{"dim", "16"}, {"handover", handover}, {"gt", "pure"}, {"lower_bound", "-2"}});
+}
+TEST(SpecGradients, SavedValues) {
+  expect_gradients("kda_k1", {{"dim", "16"}, {"save", "g_c,q_inv"}});
+}
+
+}  // namespace
+}  // namespace kdagen

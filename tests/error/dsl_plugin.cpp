@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a user sees of a spec file that does not compile, does not register, throws, or does not exist.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include "kdagen/error.h"
+#include "tools/spec_source.h"
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+using testing::StartsWith;
+
+namespace {
+
+class PluginErrors : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    std::string name = (fs::temp_directory_path() / "dsl_errors.XXXXXX").string();
+    ASSERT_TRUE(mkdtemp(name.data()));
+    folder = name;
+    setenv("KDAGEN_CACHE_DIR", (folder / "cache").c_str(), 1);
+  }
+  void TearDown() override {
+    fs::remove_all(folder);
+    unsetenv("KDAGEN_HOST_CXX");
+  }
+  std::string write(const std::string& body) const {
+    std::ofstream(folder / "my spec.cpp") << "#include <kdagen/kdagen.h>\nusing namespace kdagen;\n" << body;
+    return (folder / "my spec.cpp").string();
+  }
+  template <class Expected>
+  std::string message(const std::string& spec, const std::map<std::string, std::string>& options = {}) const {
+    try {
+      kdagen::graph_bytes(spec, options);
+      ADD_FAILURE() << "no error";
+    } catch (const Expected& e) {
+      return e.what();
+    } catch (const std::exception& e) {
+      ADD_FAILURE() << "another error: " << e.what();
+    }
+    return "";
+  }
+  fs::path folder;
+};
+
+}  // namespace
+
+TEST_F(PluginErrors, CompileErrorsNameTheUsersLine) {
+  const std::string path = write("static Spec f(const Options& o) {\n  return Specc(\"f\", \"\", o);\n}\nKDAGEN_SPEC(f, f)\n");
+  EXPECT_THAT(message<kdagen::SpecError>(path), StartsWith(path + ":4:10: error: "));
+}
+
+TEST_F(PluginErrors, AMissingIncludeNamesTheUsersLine) {
+  const std::string path = write("#include \"nowhere.h\"\n");
+  EXPECT_THAT(message<kdagen::SpecError>(path), AllOf(StartsWith(path + ":3:10: fatal error: "), HasSubstr("nowhere.h")));
+}
+
+TEST_F(PluginErrors, WhatTheSpecFunctionDoes) {
+  const std::string path = write(R"(#include <stdexcept>
+static Spec f(const Options& o) {
+  const std::string fault = o.choice("fault", "name", {"name", "throw", "line", "option"});
+  if (fault == "throw") throw std::runtime_error("no luck");
+  if (fault == "option") throw UsageError("option fault=option: pass another");
+  if (fault == "name") return Spec("g", "", o);
+  Spec s("f", "", o);
+  Axis t = s.rows("t");
+  s.output("y", index(t));
+  return s;
+}
+KDAGEN_SPEC(f, f))");
+  EXPECT_EQ(message<kdagen::SpecError>(path),
+            path + ":1: error: KDAGEN_SPEC(f, ...) registers a spec that calls itself g; use one name");
+  EXPECT_EQ(message<kdagen::SpecError>(path, {{"fault", "throw"}}), path + ":1: error: the spec function of f threw: no luck");
+  EXPECT_EQ(message<kdagen::UsageError>(path, {{"fault", "option"}}), "option fault=option: pass another");
+  EXPECT_THAT(message<kdagen::SpecError>(path, {{"fault", "line"}}), StartsWith(path + ":11: error: output y has the axes {t}"));
+  EXPECT_THAT(message<kdagen::UsageError>(path, {{"fault", "nome"}}), HasSubstr("(did you mean name?)"));
+  EXPECT_THAT(message<kdagen::UsageError>(path, {{"a\nb", "1"}}), HasSubstr("one line KEY=VALUE"));
+}
+
+TEST_F(PluginErrors, NoRegistration) {
+  std::ofstream(folder / "nothing.cpp") << "int nothing;\n";
+  const std::string path = (folder / "nothing.cpp").string();
+  EXPECT_EQ(message<kdagen::SpecError>(path), path + ":1: error: the file registers no spec; end it with KDAGEN_SPEC(name, function)");
+}
+
+TEST_F(PluginErrors, NoSuchSpec) {
+  EXPECT_THAT(message<kdagen::UsageError>("rmsnrom"), StartsWith("there is no spec \"rmsnrom\" (did you mean rmsnorm?); pass one of "));
+  EXPECT_THAT(message<kdagen::UsageError>((folder / "none.cpp").string()), StartsWith("cannot read the spec " + folder.string()));
+  EXPECT_THAT(message<kdagen::UsageError>(folder.string()), StartsWith("cannot read the spec " + folder.string()));
+}
+
+TEST_F(PluginErrors, NoHostCompiler) {
+  setenv("KDAGEN_HOST_CXX", "/nowhere/compiler", 1);
+  EXPECT_THAT(message<kdagen::ToolchainError>(write("")), HasSubstr("KDAGEN_HOST_CXX"));
+}

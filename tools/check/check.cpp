@@ -1,0 +1,304 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/check/check.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <kdagen/error.h>
+
+#include "tools/check/comparison.h"
+#include "tools/check/cotangents.h"
+#include "tools/check/derivative.h"
+#include "tools/check/problem.h"
+
+namespace kdagen {
+namespace {
+
+/// float64 against float64: the error analysis counts units of 2^-24, here they are 2^-53; four bits of room.
+constexpr double f64_factor = 16 * 0x1p-29;
+
+evaluator::Arrays evaluate_f64(kda::KernelOp kernel, const evaluator::Arrays& inputs, const Shape& shape,
+                               bool obey_rounds, evaluator::Arrays* errors = nullptr) {
+  evaluator::EvaluateOptions options;
+  options.obey_rounds = obey_rounds;
+  options.running_error = errors != nullptr;
+  evaluator::Result result = evaluator::evaluate(kernel, inputs, instance_of(shape), options);
+  if (errors) *errors = std::move(result.error_bounds);
+  return std::move(result.tensors);
+}
+
+class Checker {
+ public:
+  explicit Checker(const CheckRequest& request)
+      : request_(request),
+        forward_(request.graph, Direction::fwd, request.options),
+        backward_(request.graph, Direction::bwd, request.options),
+        problem_(problem_of(request.graph, forward_.kernel(Stage::kda), request.shape)),
+        workload_(find_workload(problem_.spec)) {
+    problem_.shape.validate();
+    report_.spec = problem_.spec;
+    report_.on = request.on;
+    if (!request_.forward && !request_.backward) throw UsageError("check: nothing to check; pass --pass fwd, bwd or both");
+    choose_regimes();
+    if (request_.backward) choose_pipeline();
+    forward_subject_ = make_subject(forward_);
+    if (request_.backward) make_backward_subjects();
+  }
+
+  CheckReport run() {
+    for (const std::string& regime : regimes_) {
+      inputs_ = workload_.inputs(problem_, regime, request_.seed);
+      for (const Declaration& input : problem_.inputs) poison_unread(input, problem_.shape, inputs_.at(input.name));
+      forward_outputs_.clear();
+      if (request_.forward || needs_forward_outputs()) forward_outputs_ = forward_subject_->run(inputs_, problem_.shape);
+      if (request_.forward) check_forward(regime);
+      if (request_.backward) check_backward(regime);
+      if (request_.backward && regime == workload_.regimes().front()) check_derivative(regime);
+    }
+    return std::move(report_);
+  }
+
+ private:
+  // ---- set up ------------------------------------------------------------------------------------------------------
+  void choose_regimes() {
+    regimes_ = workload_.regimes();
+    if (!request_.regime) return;
+    if (std::find(regimes_.begin(), regimes_.end(), *request_.regime) == regimes_.end())
+      throw UsageError(fmt::format("spec {} has no regime '{}'; it has: {}", problem_.spec, *request_.regime,
+                                   fmt::join(regimes_, ", ")));
+    regimes_ = {*request_.regime};
+  }
+
+  void choose_pipeline() {
+    rounded_ = backward_.rounded_operands();
+    const std::string pipeline = request_.pipeline.value_or(rounded_ && workload_.has_consumer() ? "bf16" : "exact");
+    if (pipeline != "exact" && pipeline != "bf16")
+      throw UsageError("--pipeline " + pipeline + ": pass exact or bf16");
+    if (pipeline == "bf16" && !workload_.has_consumer())
+      throw UsageError("--pipeline bf16: spec " + problem_.spec + " declares no consumer; pass exact");
+    consumer_.bf16_operands = pipeline == "bf16";
+    consumer_.do_scale = request_.do_scale;
+    consumer_.seed = request_.seed;
+  }
+
+  std::unique_ptr<Subject> make_subject(Compilation& compilation) {
+    if (request_.on == "cpu") return evaluated_subject(compilation.kernel(Stage::rewritten));
+    if (!request_.emit) throw KdagenBug("check: nothing runs emitted text on " + request_.on);
+    return request_.emit(compilation);
+  }
+
+  /// A text writes its gradients in one storage; the float32 evaluator serves both.
+  void make_backward_subjects() {
+    if (request_.on == "cpu" || request_.options.grads == "f32") {
+      f32_subject_ = make_subject(backward_);
+      return;
+    }
+    CompileOptions options = request_.options;
+    options.grads = "f32";
+    f32_backward_ = std::make_unique<Compilation>(request_.graph, Direction::bwd, options);
+    f32_subject_ = make_subject(*f32_backward_);
+    stored_subject_ = make_subject(backward_);
+  }
+
+  bool needs_forward_outputs() const {
+    return request_.backward && (consumer_.bf16_operands || !request_.options.save.empty());
+  }
+
+  // ---- one pass ----------------------------------------------------------------------------------------------------
+  CheckRun new_run(const std::string& direction, const std::string& regime, const std::string& grads,
+                   const std::string& comparison) const {
+    CheckRun run;
+    run.direction = direction;
+    run.regime = regime;
+    run.grads = grads;
+    run.operands = rounded_ ? "rounded" : "exact";
+    run.pipeline = consumer_.bf16_operands ? "bf16" : "exact";
+    run.do_scale = request_.do_scale;
+    run.oracle = "kernel";
+    run.comparison = comparison;
+    return run;
+  }
+
+  std::string subject_name() const { return request_.on == "cpu" ? "float32" : "text"; }
+
+  /// Rounds to the declared storage of the kernel's outputs; nothing changes where the subject has done so already.
+  Tensors stored(Tensors tensors) const {
+    for (auto& [name, tensor] : tensors)
+      if (tensor.dtype != "i8" && tensor.dtype != "i32") tensor = stored_as(tensor, tensor.dtype);
+    return tensors;
+  }
+
+  void compare_f64(const std::string& direction, const std::string& regime, kda::KernelOp kernel,
+                   const Tensors& unrewritten, const evaluator::Arrays& errors, const evaluator::Arrays& rewritten) {
+    Reference reference{unrewritten, errors, {}, {}};
+    ComparisonOptions options;
+    options.factor = f64_factor;
+    options.storage = "f64";
+    const Tensors actual = tensors_of(rewritten, kernel, problem_.shape);
+    CheckRun run = new_run(direction, regime, "f64", "float64 rewritten against unrewritten");
+    run.outputs = compare_outputs(problem_, workload_, reference, actual, kernel, options);
+    report_.runs.push_back(std::move(run));
+  }
+
+  void check_forward(const std::string& regime) {
+    const Shape& shape = problem_.shape;
+    const evaluator::Arrays inputs = arrays_of(inputs_);
+    kda::KernelOp rewritten = forward_.kernel(Stage::rewritten), unrewritten = forward_.kernel(Stage::derived);
+    Reference reference;
+    evaluator::Arrays rewritten_f64 = evaluate_f64(rewritten, inputs, shape, true, &reference.errors);
+    reference.tensors = tensors_of(evaluate_f64(unrewritten, inputs, shape, true), unrewritten, shape);
+    compare_f64("fwd", regime, rewritten, reference.tensors, reference.errors, rewritten_f64);
+
+    ComparisonOptions options;
+    options.regime = regime;
+    options.factor = error_factor;
+    CheckRun run = new_run("fwd", regime, request_.options.grads, subject_name() + " against float64");
+    run.outputs = compare_outputs(problem_, workload_, reference, stored(forward_outputs_), rewritten, options);
+    report_.runs.push_back(std::move(run));
+  }
+
+  Tensors backward_inputs(const Tensors& upstream) {
+    Tensors all = inputs_;
+    for (auto& [name, tensor] : store_cotangents(upstream, backward_.kernel(Stage::derived), problem_)) all[name] = tensor;
+    for (const std::string& name : request_.options.save) all[name] = forward_outputs_.at(name);
+    return all;
+  }
+
+  Tensors upstream_of_consumer() {
+    const Tensors handed_over = stored(forward_outputs_);
+    consumer_.forward = consumer_.bf16_operands ? &handed_over : nullptr;
+    Tensors exponents;
+    if (!workload_.has_consumer()) {
+      kda::KernelOp forward = forward_.kernel(Stage::kda);
+      exponents = tensors_of(evaluator::output_exponents(forward, arrays_of(inputs_), instance_of(problem_.shape)), forward,
+                             problem_.shape);
+      consumer_.exponents = &exponents;
+    }
+    Tensors upstream = workload_.upstream(problem_, inputs_, consumer_);
+    if (consumer_.bf16_operands) attainable_ = workload_.attainable(problem_, inputs_, upstream, consumer_);
+    consumer_.forward = consumer_.exponents = nullptr;
+    return upstream;
+  }
+
+  void check_backward(const std::string& regime) {
+    const Shape& shape = problem_.shape;
+    const Tensors all = backward_inputs(upstream_of_consumer());
+    const evaluator::Arrays arrays = arrays_of(all);
+    kda::KernelOp rewritten = backward_.kernel(Stage::rewritten), unrewritten = backward_.kernel(Stage::derived);
+
+    Reference reference;
+    evaluator::Arrays rewritten_f64 = evaluate_f64(rewritten, arrays, shape, true, &reference.errors);
+    Tensors unrewritten_f64 = tensors_of(evaluate_f64(unrewritten, arrays, shape, !rounded_), unrewritten, shape);
+    if (rounded_) {
+      // The rule changes the function on purpose: rewritten and unrewritten are compared with its roundings off.
+      evaluator::Arrays errors, unrounded = evaluate_f64(rewritten, arrays, shape, false, &errors);
+      compare_f64("bwd", regime, rewritten, unrewritten_f64, errors, unrounded);
+      reference.tensors = tensors_of(std::move(rewritten_f64), rewritten, shape);
+    } else {
+      compare_f64("bwd", regime, rewritten, unrewritten_f64, reference.errors, rewritten_f64);
+      reference.tensors = std::move(unrewritten_f64);
+    }
+    reference.terms = workload_.parameter_terms(problem_, inputs_, reference.tensors);
+    judge_backward(regime, all, reference);
+  }
+
+  void judge_backward(const std::string& regime, const Tensors& all, Reference& reference) {
+    kda::KernelOp rewritten = backward_.kernel(Stage::rewritten);
+    const Tensors f32 = f32_subject_->run(all, problem_.shape);
+    ComparisonOptions options;
+    options.regime = regime;
+    options.factor = error_factor;
+    options.consumer = rounded_ ? nullptr : &consumer_;
+    options.storage = "f32";
+    CheckRun run = new_run("bwd", regime, "f32", subject_name() + " against float64");
+    run.outputs = compare_outputs(problem_, workload_, reference, f32, rewritten, options);
+    report_.runs.push_back(std::move(run));
+
+    const std::string& grads = request_.options.grads;
+    options.storage.clear();
+    if (grads != "f32") {
+      run = new_run("bwd", regime, grads, subject_name() + " against float64");
+      const Tensors narrow = stored_subject_ ? stored_subject_->run(all, problem_.shape) : stored(f32);
+      run.outputs = compare_outputs(problem_, workload_, reference, narrow, rewritten, options);
+      report_.runs.push_back(std::move(run));
+    }
+    if (consumer_.bf16_operands) judge_end_to_end(regime, f32);
+  }
+
+  /// Against the exact gradient of consumer(forward(inputs)), by the workload's own bounds.
+  void judge_end_to_end(const std::string& regime, const Tensors& f32) {
+    Reference exact;
+    exact.tensors = workload_.end_to_end(problem_, inputs_, consumer_);
+    exact.terms = workload_.parameter_terms(problem_, inputs_, exact.tensors);
+    if (attainable_) {
+      exact.unavoidable = *attainable_;
+      for (auto& [name, tensor] : exact.unavoidable)
+        for (size_t i = 0; i < tensor.values.size(); ++i) tensor.values[i] -= exact.tensors.at(name).values[i];
+    }
+    ComparisonOptions options;
+    options.oracle = Oracle::end_to_end;
+    options.regime = regime;
+    options.storage = "f32";
+    options.consumer = &consumer_;
+    CheckRun run = new_run("bwd", regime, "f32", subject_name() + " against the exact gradient of the whole pipeline");
+    run.oracle = "end_to_end";
+    run.outputs = compare_outputs(problem_, workload_, exact, f32, backward_.kernel(Stage::rewritten), options);
+    if (!run.outputs.empty()) report_.runs.push_back(std::move(run));
+  }
+
+  /// Where nothing saturates: elsewhere a difference quotient is rounding noise.
+  void check_derivative(const std::string& regime) {
+    CheckRun run = new_run("bwd", regime, "f64", "float64 unrewritten against finite differences");
+    run.outputs = compare_with_differences(request_, forward_.kernel(Stage::kda), problem_, workload_, regime);
+    report_.runs.push_back(std::move(run));
+  }
+
+  const CheckRequest& request_;
+  Compilation forward_, backward_;
+  std::unique_ptr<Compilation> f32_backward_;
+  Problem problem_;
+  const Workload& workload_;
+  std::vector<std::string> regimes_;
+  bool rounded_ = false;
+  ConsumerOptions consumer_;
+  std::unique_ptr<Subject> forward_subject_, f32_subject_, stored_subject_;
+  Tensors inputs_, forward_outputs_;
+  std::optional<Tensors> attainable_;
+  CheckReport report_;
+};
+
+}  // namespace
+
+Shape default_check_shape() {
+  Shape shape;
+  shape.packed = true;
+  shape.seqlens = {1, 37, 0, 130, 64, 63};
+  shape.dead_rows = 5;
+  shape.heads = 4;
+  return shape;
+}
+
+Shape check_shape(std::optional<int64_t> tokens, const std::vector<int64_t>& seqlens, std::optional<int64_t> batch,
+                  std::optional<int64_t> heads) {
+  if (tokens && !seqlens.empty()) throw UsageError("--tokens and --seqlens exclude each other; pass one");
+  Shape shape = default_check_shape();
+  if (!seqlens.empty()) {
+    shape.seqlens = seqlens;
+    shape.dead_rows = 0;
+    shape.batch = batch.value_or(1);
+  } else if (tokens || batch) {
+    shape.packed = false;
+    shape.dead_rows = 0;
+    shape.batch = batch.value_or(1);
+    shape.seqlens = {tokens.value_or((300 + shape.batch - 1) / std::max<int64_t>(shape.batch, 1))};
+  }
+  shape.heads = heads.value_or(shape.heads);
+  shape.validate();
+  return shape;
+}
+
+CheckReport run_check(const CheckRequest& request) { return Checker(request).run(); }
+
+}  // namespace kdagen

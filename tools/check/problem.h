@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// From a compiled spec to what its workload and the evaluator ask for.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "codegen/evaluator/evaluator.h"
+#include "specs/workloads/workload.h"
+
+namespace kdagen {
+
+/// The spec's option values, inputs with bounds, and outputs, from its graph (JSON) and its imported forward.
+/// `shape`'s chunk and dim are taken from the graph.
+Problem problem_of(const std::string& graph, kda::KernelOp forward, Shape shape);
+
+/// A tensor of a kernel with the roles of its axes; bounds are left open.
+Declaration declaration_of(kda::KernelOp kernel, const evaluator::TensorInfo& info);
+
+evaluator::Instance instance_of(const Shape& shape);
+evaluator::Arrays arrays_of(const Tensors& tensors);
+/// Canonical tensors with the names and dtypes of `kernel`'s outputs.
+Tensors tensors_of(evaluator::Arrays arrays, kda::KernelOp kernel, const Shape& shape);
+
+/// NaN wherever no sequence reads: rows after the last offset and surplus tiles.
+void poison_unread(const Declaration& declaration, const Shape& shape, HostTensor& tensor);
+
+}  // namespace kdagen

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fstream>
+#include <iterator>
+#include <memory>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "codegen/backend.h"
+#include "kdagen/error.h"
+#include "tools/check/check.h"
+#include "tools/cli/command.h"
+
+namespace kdagen::cli {
+namespace {
+
+struct Arguments {
+  SpecArguments spec;
+  std::string on = "cpu", source, arch;
+  std::optional<std::string> regime, pipeline;
+  double do_scale = 1;
+  std::optional<int64_t> tokens, batch, heads;
+  std::vector<int64_t> seqlens;
+  uint64_t seed = 1;
+  bool force = false, json = false;
+};
+
+std::string read_source(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) throw UsageError(fmt::format("--source {}: the file cannot be read", path));
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+/// Emits a pass (or takes --source's text in its place) and loads it where it is to run.
+std::unique_ptr<Subject> emitted(Compilation& compilation, const Arguments& arguments) {
+  emit::Emitted kernel = emit_kernel(compilation, "sm_90", arguments.force);
+  if (!arguments.source.empty()) kernel.text = read_source(arguments.source);
+  if (arguments.on == "cuda") return emitted_subject(runtime::make_cuda_kernel(kernel.text, kernel.manifest), 0);
+  return emitted_subject(runtime::make_emulated_kernel(kernel.text, kernel.manifest), -1);
+}
+
+int run(const Arguments& arguments) {
+  if (!arguments.source.empty() && (arguments.on == "cpu" || arguments.spec.pass == "both"))
+    throw UsageError("--source: goes with one pass (--pass fwd or bwd) and --on emulator or cuda");
+  CheckRequest request;
+  request.graph = arguments.spec.graph(request.options);
+  request.forward = arguments.spec.pass != "bwd";
+  request.backward = arguments.spec.pass != "fwd";
+  request.on = arguments.on;
+  request.regime = arguments.regime;
+  request.pipeline = arguments.pipeline;
+  request.do_scale = arguments.do_scale;
+  request.seed = arguments.seed;
+  request.shape = check_shape(arguments.tokens, arguments.seqlens, arguments.batch, arguments.heads);
+  if (arguments.on != "cpu") request.emit = [&](Compilation& compilation) { return emitted(compilation, arguments); };
+  CheckReport report = run_check(request);
+  fmt::print("{}", arguments.json ? to_json(report).dump(2) + "\n" : to_text(report));
+  return report.pass() ? 0 : 1;
+}
+}  // namespace
+
+void add_check(CLI::App& app, Action& chosen) {
+  auto arguments = std::make_shared<Arguments>();
+  CLI::App* command = add_command(app, "check", "compare what is computed with float64", chosen, [arguments] { return run(*arguments); });
+  arguments->spec.add_to(*command, true, "both", true);
+  command->add_option("--on", arguments->on, "cpu (the float32 evaluator), emulator or cuda (the emitted text)")
+      ->check(CLI::IsMember({"cpu", "emulator", "cuda"}))->capture_default_str();
+  command->add_option("--regime", arguments->regime, "one of the workload's regimes; all by default");
+  command->add_option("--do-scale", arguments->do_scale, "size of the gradients that arrive")->check(CLI::PositiveNumber)->capture_default_str();
+  command->add_option("--pipeline", arguments->pipeline, "operands of the consumer")->check(CLI::IsMember({"exact", "bf16"}));
+  command->add_option("--tokens", arguments->tokens, "tokens a batch row")->check(CLI::NonNegativeNumber);
+  command->add_option("--seqlens", arguments->seqlens, "lengths of packed sequences: 16,33,0,7")->delimiter(',')->check(CLI::NonNegativeNumber);
+  command->add_option("--batch", arguments->batch, "batch rows")->check(CLI::NonNegativeNumber);
+  command->add_option("--heads", arguments->heads, "heads (4)")->check(CLI::NonNegativeNumber);
+  command->add_option("--seed", arguments->seed, "of the inputs")->capture_default_str();
+  command->add_option("--source", arguments->source, "check this text in place of the emitted one")->check(CLI::ExistingFile);
+  command->add_flag("--force", arguments->force, "also when exponents are not proven");
+  command->add_flag("--json", arguments->json, "as JSON");
+}
+
+}  // namespace kdagen::cli
