@@ -23,7 +23,7 @@ std::string file_text(const std::filesystem::path& path) {
 
 }  // namespace
 
-std::string kernel_path(const std::string& file) { return std::string(KDAGEN_TEST_KERNEL_DIR "/") + file; }
+std::string kernel_text(const std::string& file) { return file_text(std::string(KDAGEN_TEST_KERNEL_DIR "/") + file); }
 std::string include_directory() { return KDAGEN_TEST_INCLUDE_DIR; }
 std::string host_compiler() { return KDAGEN_TEST_HOST_CXX; }
 
@@ -45,7 +45,7 @@ std::shared_ptr<const Module> load_text(const std::string& text, const std::stri
 }
 
 std::shared_ptr<const Module> load_kernels(const std::string& file, bool check) {
-  return load_text(file_text(kernel_path(file)), std::filesystem::path(file).stem(), check);
+  return load_text(kernel_text(file), std::filesystem::path(file).stem(), check);
 }
 
 void run_words(const std::string& file, const std::string& entry, Dim3 grid, Dim3 block,
@@ -56,7 +56,7 @@ void run_words(const std::string& file, const std::string& entry, Dim3 grid, Dim
 }
 
 int marked_line(const std::string& file, const std::string& name) {
-  std::ifstream lines(kernel_path(file));
+  std::istringstream lines(kernel_text(file));
   int number = 0;
   for (std::string line; std::getline(lines, line);) {
     ++number;

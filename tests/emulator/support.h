@@ -12,7 +12,8 @@
 
 namespace kdagen::emulator::testing {
 
-std::string kernel_path(const std::string& file);
+/// The text of tests/emulator/kernels/FILE.
+std::string kernel_text(const std::string& file);
 std::string include_directory();
 std::string host_compiler();
 
