@@ -58,7 +58,7 @@ class Finish {
       need(op->getOperand(0), false);
       head_sums.push_back(mlir::cast<SumOp>(op));
     } else if (reduces(op, AxisRole::Feature)) {
-      need(op->getOperand(0), is_after);
+      for (mlir::Value operand : register_operands(op)) need(operand, is_after);
       list(is_after).push_back({Kind::RowReduce, Map::Row, op, value, -1, ""});
     } else if (is_pointwise(op)) {
       for (mlir::Value operand : op->getOperands()) need(operand, is_after);

@@ -33,12 +33,8 @@ static bool groups_with(const Statement& a, const Statement& b) {
          is_array(shape_of(a.value), a.map) == is_array(shape_of(b.value), b.map);
 }
 
-bool StatementPrinter::product_of_arrays(const Statement& s) const {
-  if (s.kind != Kind::RowReduce || !mlir::isa<SumOp>(s.op)) return false;
-  auto product = s.op->getOperand(0).getDefiningOp<MulOp>();
-  return product &&
-         (array(product.getA(), s.map) || array(product.getB(), s.map)) && !mlir::isa<ConstantOp>(product.getA().getDefiningOp()) &&
-         !mlir::isa<ConstantOp>(product.getB().getDefiningOp());
+bool StatementPrinter::sums_products(const Statement& s) const {
+  return s.kind == Kind::RowReduce && register_operands(s.op).size() == 2;
 }
 
 void StatementPrinter::count_uses(const std::vector<Statement>& statements) {
@@ -54,8 +50,8 @@ void StatementPrinter::count_uses(const std::vector<Statement>& statements) {
     if (s.kind == Kind::Pointwise) {
       for (mlir::Value operand : s.op->getOperands()) use(operand, true);
       group_of_[{s.value.getAsOpaquePointer(), int(s.map)}] = group;
-    } else if (product_of_arrays(s)) {
-      for (mlir::Value operand : s.op->getOperand(0).getDefiningOp()->getOperands()) use(operand, false);
+    } else if (s.kind == Kind::RowReduce) {
+      for (mlir::Value operand : register_operands(s.op)) use(operand, false);
     } else if (s.op && s.kind != Kind::ScanCarry && s.kind != Kind::Total && s.kind != Kind::Load) {
       for (mlir::Value operand : s.op->getOperands()) use(operand, false);
     } else if (s.kind == Kind::Publish) {
@@ -106,9 +102,6 @@ Expression StatementPrinter::element_of(mlir::Operation* op, Map map) {
 
 void StatementPrinter::print(const std::vector<Statement>& statements) {
   count_uses(statements);
-  for (const Statement& s : statements)  // a product that only feeds a sum of products needs no variable
-    if (s.kind == Kind::RowReduce && product_of_arrays(s))
-      only_in_products_.insert({s.op->getOperand(0).getAsOpaquePointer(), int(s.map)});
   for (size_t i = 0; i < statements.size();) {
     size_t end = i + 1;
     while (end < statements.size() && groups_with(statements[end - 1], statements[end])) ++end;
@@ -127,8 +120,7 @@ void StatementPrinter::print_group(const std::vector<Statement>& statements, Gro
   for (size_t i = group.begin; i < group.end; ++i) {
     const Statement& s = statements[i];
     Key key{s.value.getAsOpaquePointer(), int(s.map)};
-    bool dead = !count(uses_, key) && !kept_.count(key) && only_in_products_.count(key);
-    if (inlined(s.value, s.map) || dead) continue;
+    if (inlined(s.value, s.map)) continue;
     lines.push_back(&s);
     if (!kept_.count(key) && count(uses_, key) == count(group_uses_, key)) local.insert(key);
   }

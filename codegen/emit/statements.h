@@ -61,7 +61,8 @@ class StatementPrinter {
   std::string buffer_index(const schedule::Buffer& buffer, const std::string& row, const std::string& column) const;
   std::string local_row(const schedule::Buffer& buffer, Map map) const;
   bool inlined(mlir::Value value, Map map) const;
-  bool product_of_arrays(const Statement& reduce) const;
+  /// A row sum whose terms are products: row_dot takes the factors.
+  bool sums_products(const Statement& reduce) const;
 
   const schedule::Program& program_;
   const Names& names_;
@@ -70,7 +71,7 @@ class StatementPrinter {
   std::set<std::string> helpers_;
   std::map<Key, int> uses_, group_uses_;   // all uses; those inside the group that defines the value
   std::map<Key, int> group_of_;
-  std::set<Key> kept_, only_in_products_;
+  std::set<Key> kept_;
   std::set<Key> loop_locals_;  // variables of the loop being printed
 };
 

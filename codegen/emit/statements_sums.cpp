@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "codegen/emit/statements.h"
+#include "codegen/schedule/homes.h"
 
 using namespace kdagen::kda;
 using namespace kdagen::schedule;
@@ -13,12 +14,12 @@ namespace kdagen::emit {
 
 void StatementPrinter::print_row_reduce(const Statement& s) {
   std::string variable = name(s.value, s.map);
-  if (product_of_arrays(s)) {
+  if (sums_products(s)) {
     helpers_.insert("row_dot");
-    auto product = s.op->getOperand(0).getDefiningOp<MulOp>();
-    mlir::Value a = product.getA(), b = product.getB();
+    mlir::Value a = register_operands(s.op)[0], b = register_operands(s.op)[1];
     if (!array(a, s.map)) std::swap(a, b);
-    out_.line(fmt::format("const float {} = row_dot({}, {}, lane);", variable, name(a, s.map), name(b, s.map)), tag(s.op));
+    std::string second = array(b, s.map) ? name(b, s.map) : element(b, s.map).text;
+    out_.line(fmt::format("const float {} = row_dot({}, {}, lane);", variable, name(a, s.map), second), tag(s.op));
     return;
   }
   bool sum = mlir::isa<SumOp>(s.op);

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "codegen/schedule/homes.h"
 
+#include "codegen/schedule/min_cut.h"
+#include "llvm/ADT/MapVector.h"
+
 using namespace mlir;
 using namespace kdagen::kda;
 
@@ -13,6 +16,12 @@ bool is_pointwise(Operation* op) {
 bool reduces(Operation* op, AxisRole role) {
   if (!isa<SumOp, MaxReduceOp>(op)) return false;
   return has_role(op->getOperand(0), role) && !has_role(op->getResult(0), role);
+}
+
+llvm::SmallVector<Value> register_operands(Operation* op) {
+  if (reduces(op, AxisRole::Feature) && isa<SumOp>(op))
+    if (auto product = op->getOperand(0).getDefiningOp<MulOp>()) return {product.getA(), product.getB()};
+  return {op->operand_begin(), op->operand_end()};
 }
 
 Map Homes::map_of(Operation* op) const {
@@ -41,48 +50,72 @@ std::optional<Home> fixed_home(Operation* op, const Homes& homes) {
   return std::nullopt;
 }
 
-/// Moves through shared memory (1 a tile, little for a row or column), loads of a tile in a second map, narrow stores.
-double cost(KernelOp kernel, const Homes& homes) {
-  double total = 0;
-  for (Operation& op : kernel.block()) {
-    if (op.getNumResults() == 0) {
-      if (section_of(op.getOperand(0)) == Section::Tile && shape_of(op.getOperand(0)) == Shape::Tile && homes.map_of(&op) == Map::Column)
-        total += 0.25;
-      continue;
-    }
-    Value value = op.getResult(0);
-    if (section_of(value) != Section::Tile) continue;
-    bool used[2] = {false, false};
-    for (Operation* user : value.getUsers()) used[int(homes.map_of(user))] = true;
-    Shape shape = shape_of(value);
-    if (homes[value] == Home::Any) {
-      if (shape == Shape::Tile && isa<InputOp>(op)) total += 1.0 * used[int(Map::Row)] + 1.2 * used[int(Map::Column)];
-    } else if (used[int(homes[value] == Home::Row ? Map::Column : Map::Row)]) {
-      total += shape == Shape::Tile ? 1.0 : 0.15;
-    }
-  }
-  return total;
-}
+/// Costs: a move of a tile through shared memory, of a row or column, a load of a tile in each map, a narrow store.
+constexpr double kMove = 1.0, kSmallMove = 0.15, kRowLoad = 1.0, kColumnLoad = 1.2, kColumnStore = 0.25;
 
-double search(KernelOp kernel, Homes& homes, llvm::ArrayRef<Value> free) {
-  double best = cost(kernel, homes);
-  for (bool improved = true; improved;) {
-    improved = false;
-    for (Value value : free) {
-      Home& home = homes.of[value];
-      Home old = home;
-      home = old == Home::Row ? Home::Column : Home::Row;
-      double now = cost(kernel, homes);
-      if (now < best - 1e-9) {
-        best = now;
-        improved = true;
-      } else {
-        homes.of[value] = old;
-      }
-    }
+/// The labelling as a minimum cut: row map on the source's side, column map on the sink's.
+class Labelling {
+ public:
+  Labelling(KernelOp kernel, Homes& homes, llvm::ArrayRef<Value> free) : kernel_(kernel), homes_(homes), free_(free) {
+    for (Value value : free) nodes_[value] = cut_.add_node();
   }
-  return best;
-}
+
+  void solve() {
+    llvm::MapVector<Value, llvm::SmallVector<int>> readers;
+    for (Operation& op : kernel_.block())
+      for (Value operand : register_operands(&op)) readers[operand].push_back(node_of(&op));
+    for (auto& [value, nodes] : readers)
+      if (section_of(value) == Section::Tile) add(value, nodes);
+    auto row = cut_.source_side();
+    for (Value value : free_) homes_.of[value] = row[nodes_[value]] ? Home::Row : Home::Column;
+  }
+
+ private:
+  /// The node whose side says where an op reads its operands; a kernel's fixed places are the ends themselves.
+  int node_of(Operation* op) {
+    if (auto output = dyn_cast<OutputOp>(op)) return node_of_value(output.getValue(), homes_.map_of(op));
+    if (op->getNumResults() && nodes_.count(op->getResult(0))) return nodes_[op->getResult(0)];
+    return homes_.map_of(op) == Map::Row ? MinCut::source : MinCut::sink;
+  }
+  int node_of_value(Value value, Map otherwise) {
+    if (auto it = nodes_.find(value); it != nodes_.end()) return it->second;
+    return otherwise == Map::Row ? MinCut::source : MinCut::sink;
+  }
+
+  /// `weight` if `from` is on the row side and any reader on the column side.
+  void costs_if_read_in_columns(int from, llvm::ArrayRef<int> readers, double weight) {
+    int any = cut_.add_node();
+    cut_.add_edge(from, any, weight);
+    for (int reader : readers) cut_.add_edge(any, reader, MinCut::never);
+  }
+  /// `weight` if `to` is on the column side and any reader on the row side.
+  void costs_if_read_in_rows(int to, llvm::ArrayRef<int> readers, double weight) {
+    int any = cut_.add_node();
+    cut_.add_edge(any, to, weight);
+    for (int reader : readers) cut_.add_edge(reader, any, MinCut::never);
+  }
+
+  void add(Value value, llvm::ArrayRef<int> readers) {
+    bool tile = shape_of(value) == Shape::Tile;
+    if (homes_[value] == Home::Any) {
+      if (!tile || !isa<InputOp>(value.getDefiningOp())) return;
+      costs_if_read_in_rows(MinCut::sink, readers, kRowLoad);
+      costs_if_read_in_columns(MinCut::source, readers, kColumnLoad);
+      return;
+    }
+    int home = node_of_value(value, homes_[value] == Home::Row ? Map::Row : Map::Column);
+    costs_if_read_in_columns(home, readers, tile ? kMove : kSmallMove);
+    costs_if_read_in_rows(home, readers, tile ? kMove : kSmallMove);
+    bool stored = llvm::any_of(value.getUsers(), [](Operation* user) { return isa<OutputOp>(user); });
+    if (tile && stored) cut_.add_edge(MinCut::source, home, kColumnStore);
+  }
+
+  KernelOp kernel_;
+  Homes& homes_;
+  llvm::ArrayRef<Value> free_;
+  MinCut cut_;
+  llvm::DenseMap<Value, int> nodes_;
+};
 }  // namespace
 
 Homes assign_homes(KernelOp kernel) {
@@ -94,15 +127,8 @@ Homes assign_homes(KernelOp kernel) {
     base.of[op.getResult(0)] = home.value_or(Home::Row);
     if (!home) free.push_back(op.getResult(0));
   }
-  // Two starts: everything on the row side, and everything where its operands are.
-  Homes rows = base, follow = base;
-  for (Value value : free) {
-    bool column = llvm::any_of(value.getDefiningOp()->getOperands(), [&](Value operand) {
-      return shape_of(operand) == Shape::Tile && follow[operand] == Home::Column;
-    });
-    follow.of[value] = column ? Home::Column : Home::Row;
-  }
-  return search(kernel, rows, free) <= search(kernel, follow, free) ? rows : follow;
+  Labelling(kernel, base, free).solve();
+  return base;
 }
 
 }  // namespace kdagen::schedule

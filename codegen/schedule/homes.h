@@ -20,8 +20,12 @@ struct Homes {
 };
 
 /// Sums over columns need rows, scans need columns; what lies between goes to the side that moves the fewest tiles
-/// through shared memory (a local search over the graph: every value used on the other side costs one move).
+/// through shared memory. Every value used on the other side costs one move: the least sum is a minimum cut.
 Homes assign_homes(kda::KernelOp kernel);
+
+/// What an op reads from registers: its operands, or the factors of a product whose columns it sums (the sum's first
+/// step is a fused multiply-add).
+llvm::SmallVector<mlir::Value> register_operands(mlir::Operation* op);
 
 /// Whether op maps element by element (also over missing axes).
 bool is_pointwise(mlir::Operation* op);

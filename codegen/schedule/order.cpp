@@ -134,7 +134,7 @@ class Orderer {
       if (s.kind == Kind::ScanCarry || s.kind == Kind::Total || s.kind == Kind::RowScan || s.kind == Kind::RowTotal ||
           s.kind == Kind::Fetch || s.kind == Kind::FetchShifted)
         continue;
-      for (Value operand : s.op->getOperands()) visit(operand, s.map, region, seen);
+      for (Value operand : register_operands(s.op)) visit(operand, s.map, region, seen);
     }
   }
 
@@ -211,7 +211,7 @@ class Orderer {
       case Kind::Publish: return publish_state(s, region);
       default: {
         State result = State::Ready;
-        for (Value operand : s.op->getOperands()) result = worse(result, state(operand, s.map, region));
+        for (Value operand : register_operands(s.op)) result = worse(result, state(operand, s.map, region));
         return result;
       }
     }
@@ -266,7 +266,7 @@ class Orderer {
       case Kind::ScanCarry: case Kind::Total: case Kind::RowScan: case Kind::RowTotal: case Kind::Fetch:
       case Kind::FetchShifted: break;
       default:
-        for (Value operand : s.op->getOperands()) need(operand, s.map);
+        for (Value operand : register_operands(s.op)) need(operand, s.map);
     }
     statements.push_back(s);
     item.done = true;
