@@ -127,6 +127,8 @@ bool simplify(KernelOp kernel) {
     OpBuilder raw(&op);
     Builder build(raw, op.getLoc());
     if (Value value = simpler(&op, build)) {
+      if (auto anchor = op.getAttr("kda.anchor"); anchor && llvm::isa<kda::AddOp, kda::SubOp>(value.getDefiningOp()))
+        value.getDefiningOp()->setAttr("kda.anchor", anchor);
       replace_keeping_name(&op, value);
       op.erase();
       changed = true;

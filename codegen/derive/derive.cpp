@@ -2,6 +2,7 @@
 #include "codegen/derive/derive.h"
 
 #include <map>
+#include <set>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -86,6 +87,7 @@ class ReverseWalk {
 
   void read_cotangent(kda::OutputOp output) {
     Value cotangent = cotangent_input(build_, output, options_);
+    cotangents_.insert("d" + output.getTensor().str());
     if (!active_.contains(output.getValue())) return;
     contributions_[output.getValue()].push_back(build_.sum_to(cotangent, output.getValue()));
   }
@@ -99,7 +101,7 @@ class ReverseWalk {
     Value total = it->second.back();
     for (Value contribution : llvm::drop_begin(llvm::reverse(it->second))) total = build_.add(total, contribution);
     total = build_.broadcast_like(total, value);
-    if (auto name = kda::user_name(value)) name_value(total, "d" + *name);
+    if (auto name = kda::user_name(value); name && !cotangents_.count("d" + *name)) name_value(total, "d" + *name);
     return total;
   }
 
@@ -154,6 +156,7 @@ class ReverseWalk {
   Builder build_;
   SmallVector<Operation*> forward_;
   Ranges ranges_;
+  std::set<std::string> cotangents_;  // tensor names
   llvm::DenseSet<Value> active_;
   llvm::DenseMap<Value, SmallVector<Value>> contributions_;
 };

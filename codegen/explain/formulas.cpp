@@ -52,16 +52,29 @@ class Lines {
     }
     if (!name) name = fmt::format("_{}", ++invented_);
     known_[value] = name_formula(*name, notation_);
-    line(known_[value].text, formula.text, "", value.getLoc());
+    auto output = output_of_same_name(value, *name);
+    line(known_[value].text, formula.text, output ? storage_note(output) : "", value.getLoc());
+  }
+
+  /// An output that stores the value under its own name needs no line of its own.
+  kda::OutputOp output_of_same_name(Value value, const std::string& name) {
+    for (Operation* user : value.getUsers())
+      if (auto output = llvm::dyn_cast<kda::OutputOp>(user); output && output.getTensor() == name) return output;
+    return {};
+  }
+
+  std::string storage_note(kda::OutputOp output) {
+    std::string storage = output.getStorage().isBF16() ? "bf16" : output.getStorage().isF16() ? "fp16" : "f32";
+    std::string role = output.getRole() == "output" || output.getRole() == "gradient" ? "" : output.getRole().str() + ", ";
+    std::replace(role.begin(), role.end(), '_', ' ');
+    std::string anchor = output.getAnchor() == 0 ? "" : fmt::format(", times 2^{}", output.getAnchor());
+    return role + storage + anchor;
   }
 
   void write_output(kda::OutputOp output) {
-    std::string name = name_formula(output.getTensor().str(), notation_).text;
-    std::string formula = known_.lookup(output.getValue()).text;
-    std::string storage = output.getStorage().isBF16() ? "bf16" : output.getStorage().isF16() ? "fp16" : "f32";
-    std::string kind = output.getRole() == "output" || output.getRole() == "gradient" ? "" : output.getRole().str() + ", ";
-    std::replace(kind.begin(), kind.end(), '_', ' ');
-    line(name, formula, kind + storage, output.getLoc());
+    std::string name = output.getTensor().str();
+    if (kda::user_name(output.getValue()) == name && !llvm::isa<kda::InputOp>(output.getValue().getDefiningOp())) return;
+    line(name_formula(name, notation_).text, known_.lookup(output.getValue()).text, storage_note(output), output.getLoc());
   }
 
   void line(const std::string& name, const std::string& formula, const std::string& note, Location location) {

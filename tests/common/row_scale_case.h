@@ -24,7 +24,8 @@ struct RowScaleCase {
   std::vector<std::uint16_t> x;  // bf16 bits
   std::vector<float> weight, y, total;
 
-  RowScaleCase(std::int64_t batch, std::int64_t tokens, std::int64_t heads, std::int64_t shift = 0, std::int64_t spread = 0)
+  RowScaleCase(std::int64_t batch, std::int64_t tokens, std::int64_t heads, std::int64_t shift = 0,
+               std::int64_t spread = 0)
       : shift(shift), spread(spread) {
     problem.batch = batch;
     problem.tokens = tokens;

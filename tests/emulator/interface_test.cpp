@@ -71,6 +71,19 @@ TEST(Runs, AreSeparate) {
   EXPECT_THAT(sample.run("none"), IsEmpty());
 }
 
+TEST(Runs, NeedWholeWarpsForExchange) {
+  GuardedArray<unsigned> where(48 * 6);
+  GuardedArray<float> from_float(48);
+  GuardedArray<std::int64_t> from_i64(48);
+  const std::vector<std::int64_t> words = {word(where.data()), word(from_float.data()), word(from_i64.data())};
+  const std::vector<Buffer> buffers = {{where.data(), where.size_bytes(), "where"},
+                                       {from_float.data(), from_float.size_bytes(), "from_float"},
+                                       {from_i64.data(), from_i64.size_bytes(), "from_i64"}};
+  const auto reports =
+      run(*load_kernels("prelude.cu", true), "identity", {1}, {48}, 0, words.data(), words.size(), buffers, Options{});
+  EXPECT_THAT(reports, Contains(HasSubstr("lanes 0x0000ffff of warp 1 only; the others do not exist")));
+}
+
 TEST(Runs, AreNothingForAnEmptyGrid) { EXPECT_THAT(run_copy({64}, 6, {}), IsEmpty()); }
 
 }  // namespace

@@ -2,5 +2,6 @@
 file(GLOB runtime_error_tests CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/runtime_*.cpp)
 add_executable(test_runtime_errors ${runtime_error_tests})
 target_link_libraries(test_runtime_errors PRIVATE kdagen_emulated GTest::gmock GTest::gtest_main)
+set_target_properties(test_runtime_errors PROPERTIES DISABLE_PRECOMPILE_HEADERS ON)  # MLIR's among them want MLIR linked
 gtest_discover_tests(test_runtime_errors
   PROPERTIES LABELS error TIMEOUT 60 ENVIRONMENT "KDAGEN_CACHE_DIR=${CMAKE_BINARY_DIR}/test_cache")
