@@ -365,9 +365,11 @@ KD_FUNCTION void write_first_tiles(const Index* cu_seqlens, long long sequences,
 
 // ---- Sums in the program's order ---------------------------------------------------------------------------------
 
-/// Scan at `row` of one number a row, in blocks of 8 rows: sums inside a block first, then added to the carry.
+/// Scan at `row` of one number a row, in blocks of 8 rows: sums inside a block first, then added to the carry. Reads
+/// only the rows that take part; 0 for an absent row.
 template <bool exclusive, bool reverse>
 KD_FUNCTION float row_scan(const float* x, int row, int rows) {
+  if (row >= rows) return 0.0f;
   const int blocks = (rows + 7) / 8, own = row / 8;
   float carry = 0.0f;
   for (int k = 0; k < blocks; ++k) {
