@@ -52,8 +52,8 @@ class CacheDirectoryTest : public ::testing::Test {
 
 TEST_F(CacheDirectoryTest, OrderOfTheVariables) {
   const std::string base = place.path().string();
-  WithVariable set_home("HOME", base + "/home");
-  EXPECT_EQ(choose_cache_directory().path, base + "/home/.cache/kdagen");
+  WithVariable set_home("HOME", base + "/user");
+  EXPECT_EQ(choose_cache_directory().path, base + "/user/.cache/kdagen");
   WithVariable set_xdg("XDG_CACHE_HOME", base + "/xdg");
   EXPECT_EQ(choose_cache_directory().path, base + "/xdg/kdagen");
   WithVariable set_own("KDAGEN_CACHE_DIR", base + "/own/deep");
