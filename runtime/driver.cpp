@@ -211,7 +211,9 @@ void check_driver(CudaResult result, std::string_view action) {
         first ? "A kernel faulted:" : fmt::format("An earlier fault ({}) was reported:", driver_error_text(none))));
   }
   if (result == cuda_out_of_memory) throw ToolchainError(fmt::format("cannot {}: the device is out of memory", action));
-  throw ToolchainError(fmt::format("cannot {}: {}", action, driver_error_text(result)));
+  constexpr CudaResult invalid_handle = 400;
+  throw ToolchainError(fmt::format("cannot {}: {}{}", action, driver_error_text(result),
+                                   result == invalid_handle ? " (a stream must belong to the tensors' device)" : ""));
 }
 
 }  // namespace kdagen::runtime
