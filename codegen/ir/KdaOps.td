@@ -105,16 +105,16 @@ class Kda_Binary<string mnemonic, string text, list<Trait> traits = []>
   let results = (outs Kda_ValueType:$result);
   let assemblyFormat = "$a `,` $b attr-dict `:` functional-type(operands, results)";
 }
-def Kda_AddOp  : Kda_Binary<"add", "a + b">;
+def Kda_AddOp  : Kda_Binary<"add", "a + b", [Commutative]>;
 def Kda_SubOp  : Kda_Binary<"sub", "a - b">;
-def Kda_MulOp  : Kda_Binary<"mul", "a * b">;
+def Kda_MulOp  : Kda_Binary<"mul", "a * b", [Commutative]>;
 def Kda_DivOp  : Kda_Binary<"div", "a / b">;
 def Kda_PowOp  : Kda_Binary<"pow", "a^b">;
-def Kda_MinOp  : Kda_Binary<"min", "min(a, b); the gradient is shared half and half at a tie">;
-def Kda_MaxOp  : Kda_Binary<"max", "max(a, b); the gradient is shared half and half at a tie">;
+def Kda_MinOp  : Kda_Binary<"min", "min(a, b); the gradient is shared half and half at a tie", [Commutative]>;
+def Kda_MaxOp  : Kda_Binary<"max", "max(a, b); the gradient is shared half and half at a tie", [Commutative]>;
 def Kda_LessOp : Kda_Binary<"less", "a < b (element i1)">;
 def Kda_LessEqualOp : Kda_Binary<"less_equal", "a <= b (element i1)">;
-def Kda_EqualOp : Kda_Binary<"equal", "a == b (element i1)">;
+def Kda_EqualOp : Kda_Binary<"equal", "a == b (element i1)", [Commutative]>;
 
 def Kda_FmaOp : Kda_Op<"fma", [Pure, Kda_UnionAxes, Kda_Adjoint]> {
   let summary = "a*b + c with one rounding";

@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "codegen/rewrite/factored_decay.h"
+
+#include <map>
+
+#include "codegen/rewrite/products.h"
+
+using namespace mlir;
+
+namespace kdagen::kda {
+namespace {
+
+/// A value that is needed as such, as a sum of terms.
+struct Root {
+  Value value;
+  LinearForm form;
+};
+
+/// Terms of `target` that are x times terms of `source` (none: terms that merely share x).
+struct Group {
+  size_t target;
+  Value x;
+  std::optional<size_t> source;
+  struct Pair {
+    size_t in_target, in_source;
+    Scalar ratio;
+  };
+  SmallVector<Pair> pairs;
+  bool exponential = false;
+};
+
+bool is_linear_op(Operation* op) { return llvm::isa<AddOp, SubOp, NegOp, MulOp>(op); }
+
+bool has_several_uses(Value value) { return !value.hasOneUse() && is_linear_op(value.getDefiningOp()); }
+
+bool is_root(Operation& op) {
+  if (!is_linear_op(&op) || !depends_on_cotangent(op.getResult(0))) return false;
+  Value value = op.getResult(0);
+  while (value.hasOneUse() && llvm::isa<BroadcastOp>(*value.user_begin())) value = value.user_begin()->getResult(0);
+  return !value.hasOneUse() || !is_linear_op(*value.user_begin());
+}
+
+bool holds_exponential(const Product& product) { return llvm::any_of(product.factors, is_exponential); }
+
+class FactoredDecay {
+ public:
+  FactoredDecay(KernelOp kernel, RewriteReport& report) : rewriter_(kernel.getContext()), report_(report) {
+    for (Operation& op : kernel.block()) {
+      if (!is_root(op)) continue;
+      if (auto form = linear_form(op.getResult(0), look_into_exponentials, has_several_uses))
+        roots_.push_back({op.getResult(0), *form});
+    }
+  }
+
+  void run() {
+    for (size_t target = 0; target < roots_.size(); ++target) group_terms(target);
+    drop_nested_groups();
+    for (size_t source = 0; source < roots_.size(); ++source) split_source(source);
+    for (size_t target = 0; target < roots_.size(); ++target) rebuild_target(target);
+  }
+
+ private:
+  // ---- finding ----
+
+  /// Takes the largest group, then the largest among the terms left, and so on.
+  void group_terms(size_t target) {
+    SmallVector<bool> taken(roots_[target].form.size(), false);
+    while (auto group = largest_group(target, taken)) {
+      for (const auto& pair : group->pairs) taken[pair.in_target] = true;
+      groups_.push_back(*group);
+    }
+  }
+
+  std::optional<Group> largest_group(size_t target, ArrayRef<bool> taken) {
+    std::optional<Group> best;
+    auto consider = [&](const Group& group) {
+      bool worthwhile = group.source ? group.exponential || group.pairs.size() > 1 : group.exponential && group.pairs.size() > 1;
+      bool shared = group.source.has_value();
+      if (worthwhile && !group.pairs.empty() &&
+          (!best || std::pair(shared, group.pairs.size()) > std::pair(best->source.has_value(), best->pairs.size())))
+        best = group;
+    };
+    for (Value x : factors_of(target, taken)) {
+      for (size_t source = 0; source < roots_.size(); ++source)
+        if (source != target) consider(group_with(target, taken, x, source));
+      consider(group_with(target, taken, x, std::nullopt));
+    }
+    return best;
+  }
+
+  SmallVector<Value> factors_of(size_t target, ArrayRef<bool> taken) {
+    SmallVector<Value> factors;
+    for (auto [term, gone] : llvm::zip(roots_[target].form, taken))
+      for (Value factor : term.factors)
+        if (!gone && !is_exponential(factor) && !llvm::is_contained(factors, factor)) factors.push_back(factor);
+    return factors;
+  }
+
+  Group group_with(size_t target, ArrayRef<bool> taken, Value x, std::optional<size_t> source) {
+    Group group{target, x, source, {}};
+    for (size_t i = 0; i < roots_[target].form.size(); ++i) {
+      Term quotient = roots_[target].form[i];
+      if (taken[i] || !quotient.remove(x)) continue;
+      if (!source) {
+        if (!holds_exponential(quotient)) continue;
+        group.pairs.push_back({i, 0, quotient.coefficient});
+      } else {
+        const LinearForm& form = roots_[*source].form;
+        auto found = llvm::find_if(form, [&](const Term& term) { return term.same_product(quotient); });
+        if (found == form.end()) continue;
+        group.pairs.push_back({i, size_t(found - form.begin()), quotient.coefficient * found->coefficient.inverse()});
+      }
+      group.exponential |= holds_exponential(quotient);
+    }
+    return group;
+  }
+
+  /// A value whose terms others share is built from those shares, not from shares of a third value.
+  void drop_nested_groups() {
+    std::erase_if(groups_, [&](const Group& group) {
+      return llvm::any_of(groups_, [&](const Group& other) { return other.source == group.target; });
+    });
+  }
+
+  // ---- building ----
+
+  Value current(Value value) const {
+    auto it = replaced_.find(value);
+    return it == replaced_.end() ? value : it->second;
+  }
+  Term current(Term term) const {
+    term.atom = current(term.atom);
+    return term;
+  }
+
+  /// Where all users of the source's terms can see what is inserted.
+  void insert_before_users(size_t source) {
+    Operation* first = roots_[source].value.getDefiningOp();
+    for (const Group& group : groups_)
+      if (Operation* user = roots_[group.target].value.getDefiningOp(); group.source == source && user->isBeforeInBlock(first))
+        first = user;
+    rewriter_.setInsertionPoint(first);
+  }
+
+  void put(Value old, Value value) {
+    if (value.getType() != old.getType()) value = Builder(rewriter_, unnamed(old.getLoc())).broadcast_like(value, old);
+    hand_over_name(old, value);
+    old.replaceAllUsesWith(value);
+    replaced_[old] = value;
+  }
+
+  /// Terms of the source that every group weighs alike become one value; the source is the sum of these values.
+  void split_source(size_t source) {
+    const LinearForm& form = roots_[source].form;
+    SmallVector<SmallVector<std::optional<Scalar>>> weights(form.size());
+    bool used = false;
+    for (const Group& group : groups_) {
+      if (group.source != source) continue;
+      used = true;
+      for (auto& weight : weights) weight.push_back(std::nullopt);
+      for (const auto& pair : group.pairs) weights[pair.in_source].back() = pair.ratio;
+    }
+    if (!used) return;
+    SmallVector<SmallVector<size_t>> classes;
+    for (size_t i = 0; i < form.size(); ++i) {
+      auto same = llvm::find_if(classes, [&](auto& members) { return weights[members.front()] == weights[i]; });
+      if (same == classes.end()) classes.push_back({i});
+      else same->push_back(i);
+    }
+    if (classes.size() == 1) {
+      for (size_t i = 0; i < form.size(); ++i) shares_[{source, i}] = roots_[source].value;
+      return;
+    }
+    build_classes(source, classes);
+  }
+
+  void build_classes(size_t source, ArrayRef<SmallVector<size_t>> classes) {
+    Value old = roots_[source].value;
+    SmallVector<Weighted> sum;
+    for (const auto& members : classes) {
+      SmallVector<Term> terms;
+      for (size_t i : members) terms.push_back(current(roots_[source].form[i]));
+      insert_before_users(source);
+      Builder build(rewriter_, unnamed(old.getLoc()));
+      SmallVector<Weighted> products;
+      for (const Term& term : terms) products.push_back({Scalar(), build_term(build, term)});
+      Value value = build_sum(build, products);
+      for (size_t i : members) shares_[{source, i}] = value;
+      sum.push_back({Scalar(), value});
+    }
+    rewriter_.setInsertionPoint(old.getDefiningOp());
+    Builder build(rewriter_, unnamed(old.getLoc()));
+    put(old, build_sum(build, sum));
+  }
+
+  /// x * (sum of weight * share)
+  Weighted build_group(Builder& build, const Group& group) {
+    SmallVector<Weighted> inner;
+    for (const auto& pair : group.pairs) {
+      Term term = roots_[group.target].form[pair.in_target];
+      term.remove(group.x);
+      Value share = group.source ? current(shares_.at({*group.source, pair.in_source})) : Value();
+      bool seen = share && llvm::any_of(inner, [&](const Weighted& other) { return other.value == share; });
+      if (seen) continue;
+      if (!share) {
+        term.coefficient = Scalar();
+        share = build_term(build, current(term));
+      }
+      inner.push_back({pair.ratio, share});
+    }
+    SmallVector<Scalar> ratios;
+    for (const Weighted& weighted : inner) ratios.push_back(weighted.coefficient);
+    Scalar common = common_factor(ratios);
+    for (Weighted& weighted : inner) weighted.coefficient = weighted.coefficient * common.inverse();
+    return {common, build.mul(group.x, build_sum(build, inner))};
+  }
+
+  void rebuild_target(size_t target) {
+    std::map<size_t, const Group*> at;  // by the group's first term
+    std::map<size_t, bool> grouped;
+    for (const Group& group : groups_) {
+      if (group.target != target) continue;
+      at[group.pairs.front().in_target] = &group;
+      for (const auto& pair : group.pairs) grouped[pair.in_target] = true;
+    }
+    if (at.empty()) return;
+    Value old = roots_[target].value;
+    rewriter_.setInsertionPoint(old.getDefiningOp());
+    Builder build(rewriter_, unnamed(old.getLoc()));
+    SmallVector<Weighted> sum;
+    for (size_t i = 0; i < roots_[target].form.size(); ++i) {
+      if (auto group = at.find(i); group != at.end()) sum.push_back(build_group(build, *group->second));
+      if (grouped.contains(i)) continue;
+      Term term = current(roots_[target].form[i]);
+      Scalar coefficient = std::exchange(term.coefficient, Scalar());
+      sum.push_back({coefficient, build_term(build, term)});
+    }
+    report_.fired("factored-decay", old.getLoc());
+    put(old, build_sum(build, sum));
+  }
+
+  IRRewriter rewriter_;
+  RewriteReport& report_;
+  std::vector<Root> roots_;
+  std::vector<Group> groups_;
+  std::map<std::pair<size_t, size_t>, Value> shares_;  // by source root and term
+  llvm::DenseMap<Value, Value> replaced_;
+};
+
+}  // namespace
+
+void factored_decay(KernelOp kernel, RewriteReport& report) { FactoredDecay(kernel, report).run(); }
+
+}  // namespace kdagen::kda

@@ -1,0 +1,334 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "codegen/rewrite/products.h"
+
+#include <cmath>
+
+using namespace mlir;
+
+namespace kdagen::kda {
+namespace {
+
+constexpr size_t most_terms = 256;
+
+void order_factors(SmallVector<Value>& factors) { llvm::stable_sort(factors, before); }
+
+bool is_constant(Value value) { return constant_scalar(value).has_value(); }
+
+void collect(Value value, LookInto look_into, Product& product) {
+  value = without_broadcast(value);
+  if (auto scalar = constant_scalar(value)) {
+    product.coefficient = product.coefficient * *scalar;
+  } else if (auto op = value.getDefiningOp<NegOp>()) {
+    product.coefficient = -product.coefficient;
+    collect(op.getX(), look_into, product);
+  } else if (auto op = value.getDefiningOp<MulOp>(); op && look_into(value)) {
+    collect(op.getA(), look_into, product);
+    collect(op.getB(), look_into, product);
+  } else if (auto op = value.getDefiningOp<DivOp>(); op && is_constant(op.getB()) && look_into(value)) {
+    product.coefficient = product.coefficient * constant_scalar(op.getB())->inverse();
+    collect(op.getA(), look_into, product);
+  } else {
+    product.factors.push_back(value);
+  }
+}
+
+/// A cotangent stored with an exponent of its own, itself handed over: the product of both is the cotangent.
+bool is_scaled_cotangent(MulOp op) { return depends_on_cotangent(op.getA()) && depends_on_cotangent(op.getB()); }
+
+struct Expansion {
+  LookInto look_into;
+  llvm::function_ref<bool(Value)> stop;
+  LinearForm form;
+  bool too_long = false;
+
+  void expand(Value value, Product factor, bool top) {
+    if (too_long) return;
+    value = without_broadcast(value);
+    Operation* op = value.getDefiningOp();
+    if (!top && stop && stop(value)) return atom(value, factor);
+    if (auto add = llvm::dyn_cast<AddOp>(op)) {
+      expand(add.getA(), factor, false);
+      expand(add.getB(), factor, false);
+    } else if (auto sub = llvm::dyn_cast<SubOp>(op)) {
+      expand(sub.getA(), factor, false);
+      factor.coefficient = -factor.coefficient;
+      expand(sub.getB(), factor, false);
+    } else if (auto neg = llvm::dyn_cast<NegOp>(op)) {
+      factor.coefficient = -factor.coefficient;
+      expand(neg.getX(), factor, false);
+    } else if (auto mul = llvm::dyn_cast<MulOp>(op); mul && !is_scaled_cotangent(mul)) {
+      bool first = depends_on_cotangent(mul.getA());
+      factor.multiply(product_of(first ? mul.getB() : mul.getA(), look_into));
+      expand(first ? mul.getA() : mul.getB(), factor, false);
+    } else if (auto div = llvm::dyn_cast<DivOp>(op); div && is_constant(div.getB())) {
+      factor.coefficient = factor.coefficient * constant_scalar(div.getB())->inverse();
+      expand(div.getA(), factor, false);
+    } else {
+      atom(value, factor);
+    }
+  }
+
+  void atom(Value value, const Product& factor) {
+    Term term;
+    static_cast<Product&>(term) = factor;
+    term.atom = value;
+    add_term(form, term);
+    too_long = form.size() > most_terms;
+  }
+};
+
+bool same_symbols(const Scalar& a, const Scalar& b) { return a.symbols == b.symbols; }
+
+/// Multiplies the factors from the left, those within the axes reached so far first.
+Value multiply_up(Builder& build, Value product, SmallVector<Value> factors, const Scalar& coefficient) {
+  bool scaled = coefficient.is(1.0);
+  while (!factors.empty()) {
+    auto next = llvm::find_if(factors, [&](Value factor) { return !product || axes_within(factor, product); });
+    if (next == factors.end()) {
+      if (!scaled) product = build.mul(product, coefficient);
+      scaled = true;
+      next = std::min_element(factors.begin(), factors.end(), [](Value a, Value b) {
+        return type_of(a).getAxes().size() < type_of(b).getAxes().size();
+      });
+    }
+    product = product ? build.mul(product, *next) : *next;
+    factors.erase(next);
+  }
+  if (!product) return build.constant(coefficient);
+  return scaled ? product : coefficient.is(-1.0) ? build.neg(product) : build.mul(product, coefficient);
+}
+
+}  // namespace
+
+void Product::multiply(const Product& other) {
+  coefficient = coefficient * other.coefficient;
+  factors.append(other.factors);
+  order_factors(factors);
+}
+
+bool Product::remove(Value factor) {
+  auto it = llvm::find(factors, factor);
+  if (it == factors.end()) return false;
+  factors.erase(it);
+  return true;
+}
+
+bool look_into_all(Value) { return true; }
+bool is_exponential(Value value) {
+  return (value.getDefiningOp<Exp2Op>() || value.getDefiningOp<ExpOp>()) && section_of(value) == Section::Tile;
+}
+bool look_into_exponentials(Value product) {
+  product = without_broadcast(product);
+  if (is_exponential(product) || is_constant(product)) return true;
+  if (auto op = product.getDefiningOp<NegOp>()) return look_into_exponentials(op.getX());
+  if (auto op = product.getDefiningOp<MulOp>()) return look_into_exponentials(op.getA()) || look_into_exponentials(op.getB());
+  if (auto op = product.getDefiningOp<DivOp>()) return is_constant(op.getB());
+  return false;
+}
+
+Product product_of(Value value, LookInto look_into) {
+  Product product;
+  collect(value, look_into, product);
+  order_factors(product.factors);
+  return product;
+}
+
+bool Term::like(const Term& other) const {
+  return same_product(other) && same_symbols(coefficient, other.coefficient);
+}
+
+void add_term(LinearForm& form, const Term& term) {
+  for (Term& mine : form) {
+    if (!mine.like(term)) continue;
+    mine.coefficient.coefficient += term.coefficient.coefficient;
+    if (mine.coefficient.coefficient == 0.0) form.erase(&mine);
+    return;
+  }
+  form.push_back(term);
+}
+
+/// The cotangent that a product of one starts from, else the value itself.
+static Value first_cotangent(Value atom) {
+  auto op = atom.getDefiningOp<MulOp>();
+  if (!op) return atom;
+  return first_cotangent(depends_on_cotangent(op.getA()) ? op.getA() : op.getB());
+}
+
+void order_terms(LinearForm& form) {
+  llvm::stable_sort(form, [](const Term& a, const Term& b) {
+    Value first = first_cotangent(a.atom), second = first_cotangent(b.atom);
+    if (first != second) return before(first, second);
+    return std::lexicographical_compare(a.factors.begin(), a.factors.end(), b.factors.begin(), b.factors.end(), before);
+  });
+}
+
+std::optional<LinearForm> linear_form(Value value, LookInto look_into, llvm::function_ref<bool(Value)> stop) {
+  Expansion expansion{look_into, stop, {}};
+  expansion.expand(value, Product(), true);
+  if (expansion.too_long) return std::nullopt;
+  order_terms(expansion.form);
+  return expansion.form;
+}
+
+bool same_form(const LinearForm& a, const LinearForm& b) {
+  auto close = [](double x, double y) { return std::abs(x - y) <= 1e-12 * std::max(std::abs(x), std::abs(y)); };
+  return a.size() == b.size() && llvm::all_of(a, [&](const Term& term) {
+           return llvm::any_of(b, [&](const Term& other) {
+             return term.like(other) && close(term.coefficient.coefficient, other.coefficient.coefficient);
+           });
+         });
+}
+
+static bool holds_exponential(Value value) {
+  return llvm::any_of(product_of(value, look_into_exponentials).factors, is_exponential);
+}
+
+/// The product of two forward values where the forward has it, before the insertion point.
+static Value existing_product(Builder& build, Value a, Value b) {
+  Operation& here = *build.raw().getInsertionPoint();
+  for (Operation* user : a.getUsers())
+    if (auto mul = llvm::dyn_cast<MulOp>(user); mul && mul->isBeforeInBlock(&here))
+      if ((mul.getA() == a && mul.getB() == b) || (mul.getA() == b && mul.getB() == a)) return mul;
+  return {};
+}
+
+/// Exponentials that the forward multiplies by one another stay together: 2^b * 2^-a is small where 2^-a is large.
+static void join_exponentials(Builder& build, SmallVector<Value>& factors) {
+  for (size_t i = 0; i < factors.size(); ++i)
+    for (size_t j = i + 1; j < factors.size(); ++j) {
+      if (!holds_exponential(factors[i]) || !holds_exponential(factors[j])) continue;
+      Value joined = existing_product(build, factors[i], factors[j]);
+      if (!joined) continue;
+      factors[i] = joined;
+      factors.erase(factors.begin() + j);
+      return join_exponentials(build, factors);
+    }
+}
+
+Value build_product(Builder& build, const Product& product, Value atom) {
+  SmallVector<Value> factors(product.factors);
+  join_exponentials(build, factors);
+  llvm::stable_sort(factors, [](Value a, Value b) { return holds_exponential(a) > holds_exponential(b); });
+  return multiply_up(build, atom, factors, product.coefficient);
+}
+
+Scalar common_factor(llvm::ArrayRef<Scalar> scalars) {
+  Scalar common = scalars.front();
+  for (const Scalar& scalar : scalars.drop_front()) {
+    if (std::abs(scalar.coefficient) != std::abs(common.coefficient)) common.coefficient = 1.0;
+    for (auto entry = common.symbols.begin(); entry != common.symbols.end();) {
+      auto other = scalar.symbols.find(entry->first);
+      int64_t mine = entry->second.power, theirs = other == scalar.symbols.end() ? 0 : other->second.power;
+      if (theirs == 0 || (mine > 0) != (theirs > 0)) {
+        entry = common.symbols.erase(entry);
+        continue;
+      }
+      entry->second.power = mine > 0 ? std::min(mine, theirs) : std::max(mine, theirs);
+      ++entry;
+    }
+  }
+  bool all_negative = llvm::all_of(scalars, [](const Scalar& scalar) { return scalar.coefficient < 0; });
+  common.coefficient = std::abs(common.coefficient) * (all_negative ? -1.0 : 1.0);
+  return common;
+}
+
+Value build_sum(Builder& build, llvm::ArrayRef<Weighted> terms) {
+  if (terms.empty()) return {};
+  SmallVector<Scalar> scalars;
+  for (const Weighted& term : terms) scalars.push_back(term.coefficient);
+  Scalar common = common_factor(scalars);
+  auto weighted = [&](const Scalar& scalar, Value value) {
+    return scalar.is(1.0) ? value : scalar.is(-1.0) ? build.neg(value) : build.mul(value, scalar);
+  };
+  // a positive summand first, so that the others follow as + or -
+  auto first = llvm::find_if(terms, [&](const Weighted& term) {
+    return (term.coefficient * common.inverse()).coefficient > 0;
+  });
+  Value total = weighted(first->coefficient * common.inverse(), first->value);
+  for (const Weighted& term : terms) {
+    if (&term == first) continue;
+    Scalar scalar = term.coefficient * common.inverse();
+    bool minus = scalar.coefficient < 0;
+    Value value = weighted(minus ? -scalar : scalar, term.value);
+    total = minus ? build.sub(total, value) : build.add(total, value);
+  }
+  return weighted(common, total);
+}
+
+bool divisible(Value value, Value factor) {
+  value = without_broadcast(value);
+  if (value == factor) return true;
+  if (auto op = value.getDefiningOp<MulOp>()) return divisible(op.getA(), factor) || divisible(op.getB(), factor);
+  if (auto op = value.getDefiningOp<NegOp>()) return divisible(op.getX(), factor);
+  if (auto op = value.getDefiningOp<AddOp>()) return divisible(op.getA(), factor) && divisible(op.getB(), factor);
+  if (auto op = value.getDefiningOp<SubOp>()) return divisible(op.getA(), factor) && divisible(op.getB(), factor);
+  return false;
+}
+
+Value divide(Builder& build, Value value, Value factor) {
+  value = without_broadcast(value);
+  if (value == factor) return build.constant(1.0);
+  if (auto op = value.getDefiningOp<MulOp>()) {
+    Value a = without_broadcast(op.getA()), b = without_broadcast(op.getB());
+    if (a == factor) return op.getB();
+    if (b == factor) return op.getA();
+    if (divisible(a, factor)) return build.mul(divide(build, a, factor), op.getB());
+    return build.mul(op.getA(), divide(build, b, factor));
+  }
+  if (auto op = value.getDefiningOp<NegOp>()) return build.neg(divide(build, op.getX(), factor));
+  if (auto op = value.getDefiningOp<AddOp>())
+    return build.add(divide(build, op.getA(), factor), divide(build, op.getB(), factor));
+  auto op = value.getDefiningOp<SubOp>();
+  return build.sub(divide(build, op.getA(), factor), divide(build, op.getB(), factor));
+}
+
+static bool is_sum_op(Value value) { return value.getDefiningOp<AddOp>() || value.getDefiningOp<SubOp>(); }
+
+bool is_sum(Value value) {
+  while (true) {
+    value = without_broadcast(value);
+    if (is_sum_op(value)) return true;
+    auto op = value.getDefiningOp<NegOp>();
+    if (!op) return false;
+    value = op.getX();
+  }
+}
+
+bool is_sum_root(Value value) {
+  if (!value.hasOneUse()) return true;
+  Operation* user = *value.user_begin();
+  if (llvm::isa<AddOp, SubOp>(user)) return false;
+  if (llvm::isa<NegOp, BroadcastOp>(user)) return is_sum_root(user->getResult(0));
+  return true;
+}
+
+static void collect_summands(Value value, double sign, bool top, SmallVector<Weighted>& result) {
+  Value inner = without_broadcast(value);
+  if (top || value.hasOneUse()) {
+    if (auto op = inner.getDefiningOp<AddOp>(); op && (top || inner.hasOneUse())) {
+      collect_summands(op.getA(), sign, false, result);
+      return collect_summands(op.getB(), sign, false, result);
+    }
+    if (auto op = inner.getDefiningOp<SubOp>(); op && (top || inner.hasOneUse())) {
+      collect_summands(op.getA(), sign, false, result);
+      return collect_summands(op.getB(), -sign, false, result);
+    }
+    if (auto op = inner.getDefiningOp<NegOp>(); op && (top || inner.hasOneUse()))
+      return collect_summands(op.getX(), -sign, top, result);
+  }
+  result.push_back({Scalar::number(sign), value});
+}
+
+SmallVector<Weighted> summands(Value sum) {
+  SmallVector<Weighted> all, result;
+  collect_summands(sum, 1.0, true, all);
+  for (const Weighted& part : all) {
+    auto same = llvm::find_if(result, [&](const Weighted& other) { return other.value == part.value; });
+    if (same == result.end()) result.push_back(part);
+    else same->coefficient.coefficient += part.coefficient.coefficient;
+  }
+  llvm::erase_if(result, [](const Weighted& part) { return part.coefficient.coefficient == 0.0; });
+  return result;
+}
+
+}  // namespace kdagen::kda

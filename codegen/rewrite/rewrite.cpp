@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "codegen/rewrite/rewrite.h"
+
+#include "codegen/derive/derive.h"
+#include "codegen/rewrite/complement_scan.h"
+#include "codegen/rewrite/deferred_constant.h"
+#include "codegen/rewrite/factored_decay.h"
+#include "codegen/rewrite/identities.h"
+#include "codegen/rewrite/parameter_hoisting.h"
+#include "codegen/rewrite/projection.h"
+#include "codegen/rewrite/rounded_operand.h"
+#include "codegen/rewrite/shared_exponential.h"
+#include "codegen/rewrite/stable_sigmoid.h"
+
+using namespace mlir;
+
+namespace kdagen::kda {
+
+int RewriteReport::firings(const std::string& name) const {
+  for (const Entry& entry : entries)
+    if (entry.name == name) return entry.firings;
+  return 0;
+}
+
+void RewriteReport::fired(const std::string& name, Location location) {
+  auto entry = std::find_if(entries.begin(), entries.end(), [&](const Entry& entry) { return entry.name == name; });
+  if (entry == entries.end()) entry = entries.insert(entries.end(), Entry{name, 0, {}});
+  ++entry->firings;
+  std::string line = spec_line(location);
+  if (!line.empty() && !llvm::is_contained(entry->spec_lines, line)) entry->spec_lines.push_back(line);
+}
+
+static void tidy(KernelOp kernel, RewriteReport& report) {
+  identities(kernel, report);
+  clean_up(kernel);
+}
+
+RewriteReport rewrite(ModuleOp module, const RewriteOptions& options) {
+  RewriteReport report;
+  using Step = std::function<void(KernelOp)>;
+  auto with = [&](auto rewrite) { return Step([=, &report](KernelOp kernel) { rewrite(kernel, report); }); };
+  auto with_options = [&](auto rewrite) { return Step([=, &options, &report](KernelOp kernel) { rewrite(kernel, options, report); }); };
+  const std::pair<const char*, Step> steps[] = {
+      {"rounded-operand", with_options(rounded_operand)},
+      {"identities", with(identities)},
+      {"shared-exponential", with_options(shared_exponential)},
+      {"stable-sigmoid", with(stable_sigmoid)},
+      {"projection", with(projection)},
+      {"complement-scan", with(complement_scan)},
+      {"factored-decay", with(factored_decay)},
+      {"deferred-constant", with(deferred_constant)},
+      {"parameter-hoisting", with(parameter_hoisting)},
+  };
+  for (const auto& [name, step] : steps) {
+    report.entries.push_back({name, 0, {}});
+    if (std::string(name) == "complement-scan") report.entries.push_back({"suffix-sum", 0, {}});
+  }
+  for (KernelOp kernel : module.getOps<KernelOp>())
+    for (const auto& [name, step] : steps) {
+      step(kernel);
+      tidy(kernel, report);
+    }
+  return report;
+}
+
+}  // namespace kdagen::kda

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rewrites kda IR with numerics in mind: named rules, each `pattern -> result if guard` in a header of its own.
+//
+// Order (rewrite.cpp); before and after each step equal values are merged, dead ones dropped and identities applied:
+//   rounded-operand      on the plain chain rule, where y*dy still stands in one piece
+//   shared-exponential   on whole families, before a use is rewritten away
+//   stable-sigmoid, projection, complement-scan
+//   factored-decay       when dx and the operands of the scans have their final terms
+//   deferred-constant    when these have their final sums
+//   parameter-hoisting
+// Values that do not depend on a cotangent belong to the forward. They change only by rules that look at nothing but the
+// forward's own values, so that a forward and its backward, both rewritten, compute the same bits.
+#pragma once
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "codegen/ir/Dialect.h"
+#include "mlir/IR/BuiltinOps.h"
+
+namespace kdagen::kda {
+
+struct RewriteOptions {
+  /// Outputs stored narrower than f32 form the cotangents of their exponents from the stored, rounded number. Needs
+  /// `forward`: the forward as it will be emitted (prepare_forward), not rewritten yet.
+  bool rounded_operands = false;
+  KernelOp forward;
+  /// Whether the argument of an exp2 (log2 units) is proven to lie inside (-126, 126). Not set: nothing is proven.
+  std::function<bool(mlir::Value exp2_argument)> proven_exponent;
+};
+
+/// What fired, in the order of the rewrites; a rewrite that did not fire is listed with 0.
+struct RewriteReport {
+  struct Entry {
+    std::string name;
+    int firings = 0;
+    std::vector<std::string> spec_lines;  ///< "specs/rmsnorm.cpp:12", without repeats, in order of firing
+  };
+  std::vector<Entry> entries;
+
+  int firings(const std::string& name) const;
+  void fired(const std::string& name, mlir::Location location);
+};
+
+/// Rewrites every kernel of the module in place, forward and backward alike.
+RewriteReport rewrite(mlir::ModuleOp module, const RewriteOptions& options);
+
+}  // namespace kdagen::kda
