@@ -23,7 +23,7 @@ std::optional<SmallVector<Part>> parts_of(Value sum) {
   for (const Weighted& weighted : summands(sum)) {
     if (!depends_on_cotangent(weighted.value)) return std::nullopt;
     Term term{{}, weighted.value};  // a sum with other uses stays whole
-    if (!is_sum(weighted.value)) term = linear_form(weighted.value, look_into_exponentials, any_sum)->front();
+    if (!is_sum(weighted.value)) term = linear_form(weighted.value, through_exponentials, any_sum)->front();
     term.coefficient = term.coefficient * weighted.coefficient;
     parts.push_back({weighted, term});
   }
@@ -47,7 +47,7 @@ std::optional<LinearForm> scaled_form(Value value, const Term& front, StringRef 
     form.emplace();
     form->push_back({{}, without_broadcast(value)});
   } else {
-    form = linear_form(value, look_into_exponentials, stop);
+    form = linear_form(value, through_exponentials, stop);
   }
   if (form)
     for (Term& term : *form) term.multiply(factor);
@@ -71,7 +71,7 @@ Split split_summands(Builder& build, Value value, const Term& front, StringRef r
   }
   for (const Weighted& part : is_sum(value) ? summands(value) : SmallVector<Weighted>{{Scalar(), value}}) {
     auto scaled = scaled_form(part.value, front, rows, stop && stop(part.value), stop);
-    auto plain = linear_form(part.value, look_into_exponentials, stop);
+    auto plain = linear_form(part.value, through_exponentials, stop);
     for (Term& term : *scaled) term.coefficient = term.coefficient * part.coefficient;
     size_t count = llvm::count_if(*scaled, moved);
     if (count == scaled->size()) {
@@ -191,7 +191,7 @@ struct ComplementScan {
     SmallVector<Weighted> kept;
     SmallVector<std::pair<Term, AtLastOp>> last;
     for (const Weighted& part : parts) {
-      auto form = depends_on_cotangent(part.value) ? linear_form(part.value, look_into_exponentials, any_sum) : std::nullopt;
+      auto form = depends_on_cotangent(part.value) ? linear_form(part.value, through_exponentials, any_sum) : std::nullopt;
       auto at_last = form && form->size() == 1 ? form->front().atom.getDefiningOp<AtLastOp>() : AtLastOp();
       if (!at_last || !with_rows(form->front(), scan.getOver(), true).factors.empty()) {
         kept.push_back(part);

@@ -70,7 +70,7 @@ bool cancels_later(Value value, const Scalar& scalar) {
     if (user->getNumResults() != 1 || !llvm::isa<MulOp, NegOp, ScanOp, SumOp, BroadcastOp, AddOp, SubOp>(user)) return false;
     Value other = llvm::isa<MulOp>(user) ? user->getOperand(user->getOperand(0) == value ? 1 : 0) : Value();
     if (other && !depends_on_cotangent(other)) {
-      for (const auto& [name, symbol] : product_of(other, look_into_all).coefficient.symbols)
+      for (const auto& [name, symbol] : product_of(other, through_all).coefficient.symbols)
         if (auto mine = scalar.symbols.find(name); mine != scalar.symbols.end() && (mine->second.power > 0) != (symbol.power > 0))
           return true;
     }
@@ -99,7 +99,7 @@ struct Deferral {
   /// A constant inside a product of parameters that cancels against one of x.
   Value parameter(const Scaled& scaled, Value x, Value y) {
     if (section_of(y) != Section::Prologue || !scaled.scaled()) return {};
-    Product product = product_of(y, look_into_all);
+    Product product = product_of(y, through_all);
     bool cancels = llvm::any_of(product.coefficient.symbols, [&](auto& entry) {
       auto mine = scaled.scalar.symbols.find(entry.first);
       return mine != scaled.scalar.symbols.end() && (mine->second.power > 0) != (entry.second.power > 0);

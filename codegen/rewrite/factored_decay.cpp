@@ -47,7 +47,7 @@ class FactoredDecay {
   FactoredDecay(KernelOp kernel, RewriteReport& report) : rewriter_(kernel.getContext()), report_(report) {
     for (Operation& op : kernel.block()) {
       if (!is_root(op)) continue;
-      if (auto form = linear_form(op.getResult(0), look_into_exponentials, has_several_uses))
+      if (auto form = linear_form(op.getResult(0), through_exponentials, has_several_uses))
         roots_.push_back({op.getResult(0), *form});
     }
   }

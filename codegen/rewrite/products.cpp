@@ -14,19 +14,19 @@ void order_factors(SmallVector<Value>& factors) { llvm::stable_sort(factors, bef
 
 bool is_constant(Value value) { return constant_scalar(value).has_value(); }
 
-void collect(Value value, LookInto look_into, Product& product) {
+void collect(Value value, Through through, Product& product) {
   value = without_broadcast(value);
   if (auto scalar = constant_scalar(value)) {
     product.coefficient = product.coefficient * *scalar;
   } else if (auto op = value.getDefiningOp<NegOp>()) {
     product.coefficient = -product.coefficient;
-    collect(op.getX(), look_into, product);
-  } else if (auto op = value.getDefiningOp<MulOp>(); op && look_into(value)) {
-    collect(op.getA(), look_into, product);
-    collect(op.getB(), look_into, product);
-  } else if (auto op = value.getDefiningOp<DivOp>(); op && is_constant(op.getB()) && look_into(value)) {
+    collect(op.getX(), through, product);
+  } else if (auto op = value.getDefiningOp<MulOp>(); op && through(value)) {
+    collect(op.getA(), through, product);
+    collect(op.getB(), through, product);
+  } else if (auto op = value.getDefiningOp<DivOp>(); op && is_constant(op.getB()) && through(value)) {
     product.coefficient = product.coefficient * constant_scalar(op.getB())->inverse();
-    collect(op.getA(), look_into, product);
+    collect(op.getA(), through, product);
   } else {
     product.factors.push_back(value);
   }
@@ -36,7 +36,7 @@ void collect(Value value, LookInto look_into, Product& product) {
 bool is_scaled_cotangent(MulOp op) { return depends_on_cotangent(op.getA()) && depends_on_cotangent(op.getB()); }
 
 struct Expansion {
-  LookInto look_into;
+  Through through;
   llvm::function_ref<bool(Value)> stop;
   LinearForm form;
   bool too_long = false;
@@ -58,7 +58,7 @@ struct Expansion {
       expand(neg.getX(), factor, false);
     } else if (auto mul = llvm::dyn_cast<MulOp>(op); mul && !is_scaled_cotangent(mul)) {
       bool first = depends_on_cotangent(mul.getA());
-      factor.multiply(product_of(first ? mul.getB() : mul.getA(), look_into));
+      factor.multiply(product_of(first ? mul.getB() : mul.getA(), through));
       expand(first ? mul.getA() : mul.getB(), factor, false);
     } else if (auto div = llvm::dyn_cast<DivOp>(op); div && is_constant(div.getB())) {
       factor.coefficient = factor.coefficient * constant_scalar(div.getB())->inverse();
@@ -113,22 +113,22 @@ bool Product::remove(Value factor) {
   return true;
 }
 
-bool look_into_all(Value) { return true; }
+bool through_all(Value) { return true; }
 bool is_exponential(Value value) {
   return (value.getDefiningOp<Exp2Op>() || value.getDefiningOp<ExpOp>()) && section_of(value) == Section::Tile;
 }
-bool look_into_exponentials(Value product) {
+bool through_exponentials(Value product) {
   product = without_broadcast(product);
   if (is_exponential(product) || is_constant(product)) return true;
-  if (auto op = product.getDefiningOp<NegOp>()) return look_into_exponentials(op.getX());
-  if (auto op = product.getDefiningOp<MulOp>()) return look_into_exponentials(op.getA()) || look_into_exponentials(op.getB());
+  if (auto op = product.getDefiningOp<NegOp>()) return through_exponentials(op.getX());
+  if (auto op = product.getDefiningOp<MulOp>()) return through_exponentials(op.getA()) || through_exponentials(op.getB());
   if (auto op = product.getDefiningOp<DivOp>()) return is_constant(op.getB());
   return false;
 }
 
-Product product_of(Value value, LookInto look_into) {
+Product product_of(Value value, Through through) {
   Product product;
-  collect(value, look_into, product);
+  collect(value, through, product);
   order_factors(product.factors);
   return product;
 }
@@ -162,8 +162,8 @@ void order_terms(LinearForm& form) {
   });
 }
 
-std::optional<LinearForm> linear_form(Value value, LookInto look_into, llvm::function_ref<bool(Value)> stop) {
-  Expansion expansion{look_into, stop, {}};
+std::optional<LinearForm> linear_form(Value value, Through through, llvm::function_ref<bool(Value)> stop) {
+  Expansion expansion{through, stop, {}};
   expansion.expand(value, Product(), true);
   if (expansion.too_long) return std::nullopt;
   order_terms(expansion.form);
@@ -180,7 +180,7 @@ bool same_form(const LinearForm& a, const LinearForm& b) {
 }
 
 static bool holds_exponential(Value value) {
-  return llvm::any_of(product_of(value, look_into_exponentials).factors, is_exponential);
+  return llvm::any_of(product_of(value, through_exponentials).factors, is_exponential);
 }
 
 /// The product of two forward values where the forward has it, before the insertion point.

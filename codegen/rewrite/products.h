@@ -21,15 +21,15 @@ struct Product {
 
 /// Which products are looked into; others are factors themselves. Constants, signs and broadcasts are always looked
 /// through.
-using LookInto = llvm::function_ref<bool(mlir::Value)>;
+using Through = llvm::function_ref<bool(mlir::Value)>;
 /// Every product is looked into.
-bool look_into_all(mlir::Value product);
+bool through_all(mlir::Value product);
 /// Only products with an exponential or a constant are: the decay factors and what scales them.
-bool look_into_exponentials(mlir::Value product);
+bool through_exponentials(mlir::Value product);
 /// 2^x or e^x of something that varies from tile to tile.
 bool is_exponential(mlir::Value value);
 
-Product product_of(mlir::Value value, LookInto look_into);
+Product product_of(mlir::Value value, Through through);
 
 struct Term : Product {
   mlir::Value atom;
@@ -44,7 +44,7 @@ using LinearForm = llvm::SmallVector<Term>;
 
 /// The linear form of a value that depends on cotangents. `stop`: sums (other than `value` itself) that stay atoms.
 /// Nothing if there would be more than 256 terms.
-std::optional<LinearForm> linear_form(mlir::Value value, LookInto look_into,
+std::optional<LinearForm> linear_form(mlir::Value value, Through through,
                                       llvm::function_ref<bool(mlir::Value)> stop = {});
 void add_term(LinearForm& form, const Term& term);
 void order_terms(LinearForm& form);

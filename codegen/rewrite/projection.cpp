@@ -17,7 +17,7 @@ struct RowNorm {
 };
 
 std::optional<RowNorm> scaled_square_sum(Value value, Value inv) {
-  Product product = product_of(value, look_into_all);
+  Product product = product_of(value, through_all);
   auto sum = product.factors.size() == 1 ? product.factors.front().getDefiningOp<SumOp>() : SumOp();
   auto square = sum ? without_broadcast(sum.getX()).getDefiningOp<MulOp>() : MulOp();
   if (!square || square.getA() != square.getB()) return std::nullopt;
@@ -60,7 +60,7 @@ std::optional<Correction> correction(const Term& term) {
 
 /// inv * dy as a linear form, to be found among the other summands.
 std::optional<LinearForm> direct_part(const Correction& correction) {
-  auto form = linear_form(correction.summand, look_into_all);
+  auto form = linear_form(correction.summand, through_all);
   if (!form) return std::nullopt;
   for (Term& term : *form) {
     if (!term.remove(correction.norm.x)) return std::nullopt;
@@ -98,7 +98,7 @@ struct Projection {
 
   /// Tries summand `index` as (or as containing) the correction, and finds its dy*inv among the others.
   bool apply(Value root, SmallVector<Weighted>& parts, size_t index) {
-    auto form = linear_form(parts[index].value, look_into_all);
+    auto form = linear_form(parts[index].value, through_all);
     if (!form) return false;
     for (size_t i = 0; i < form->size(); ++i) {
       Term term = (*form)[i];
@@ -117,7 +117,7 @@ struct Projection {
   }
 
   bool matches(const Weighted& part, const LinearForm& direct) {
-    auto form = linear_form(part.value, look_into_all);
+    auto form = linear_form(part.value, through_all);
     if (!form) return false;
     for (Term& term : *form) term.coefficient = term.coefficient * part.coefficient;
     return same_form(*form, direct);

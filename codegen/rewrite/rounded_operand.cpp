@@ -67,7 +67,7 @@ std::vector<Stored> stored_outputs(KernelOp backward, KernelOp forward) {
   std::vector<Stored> outputs;
   for (auto output : forward.block().getOps<OutputOp>()) {
     if (output.getRole() != "output" || !narrower_than_f32(output.getStorage())) continue;
-    if (llvm::none_of(product_of(output.getValue(), look_into_exponentials).factors, is_exponential)) continue;
+    if (llvm::none_of(product_of(output.getValue(), through_exponentials).factors, is_exponential)) continue;
     Stored stored{"d" + output.getTensor().str(), forward_copy.copy(output.getValue()), {}, {}, {}};
     Builder build(forward_copy.builder(), unnamed(output.getLoc()));
     stored.rounded = build.round(stored.value, output.getStorage());
@@ -110,7 +110,7 @@ const Stored* stored_of(const Term& term, const std::vector<Stored>& outputs) {
 }
 
 void rewrite_product(MulOp op, const std::vector<Stored>& outputs, RewriteReport& report) {
-  auto form = linear_form(op, look_into_exponentials);
+  auto form = linear_form(op, through_exponentials);
   if (!form || llvm::none_of(*form, [&](const Term& term) { return stored_of(term, outputs); })) return;
   IRRewriter rewriter(op.getContext());
   rewriter.setInsertionPoint(op);
@@ -146,7 +146,7 @@ void rounded_operand(KernelOp kernel, const RewriteOptions& options, RewriteRepo
   for (auto [stored, anchor] : llvm::zip(outputs, anchors)) {
     stored.rounded = anchor->getOperand(0);
     stored.value = stored.rounded.getDefiningOp<RoundOp>().getX();
-    stored.product = product_of(stored.value, look_into_exponentials);
+    stored.product = product_of(stored.value, through_exponentials);
   }
   for (auto op : llvm::make_early_inc_range(kernel.block().getOps<MulOp>())) rewrite_product(op, outputs, report);
   for (auto [stored, anchor] : llvm::zip(outputs, anchors)) {
