@@ -53,12 +53,12 @@ OwningOpRef<ModuleOp> Compilation::run_step(Stage stage) {
       return direction_ == Direction::fwd ? prepare_forward(kernel(Stage::kda), options_) : derive(kernel(Stage::kda), options_);
     case Stage::rewritten: {
       OwningOpRef<ModuleOp> result = module(Stage::derived).clone();
-#ifdef KDAGEN_HAS_REWRITE
+      auto forward = prepare_forward(kernel(Stage::kda), options_);
       kda::RewriteOptions how;
+      how.forward = only_kernel(*forward);
       how.rounded_operands = options_.operands != Operands::exact;
       how.proven_exponent = [](Value argument) { return Ranges().proven_exponent(argument); };  // values come and go: no memory
       rewrites_ = kda::rewrite(*result, how);
-#endif
       return result;
     }
   }

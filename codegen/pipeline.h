@@ -10,14 +10,7 @@
 #include "codegen/analysis/ranges.h"
 #include "codegen/ir/Dialect.h"
 #include "codegen/options.h"
-#if __has_include("codegen/rewrite/rewrite.h")
 #include "codegen/rewrite/rewrite.h"
-#define KDAGEN_HAS_REWRITE 1
-#else
-namespace kdagen::kda {
-struct RewriteReport {};
-}  // namespace kdagen::kda
-#endif
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/IR/OwningOpRef.h"

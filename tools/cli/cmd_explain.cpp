@@ -34,14 +34,12 @@ int run(const Arguments& arguments) {
   fmt::print("{}", formulas(backward.kernel(Stage::rewritten), notation));
   if (!text) return 0;
   fmt::print("\noperands: {}\n", backward.rounded_operands() ? "rounded (gradients of exponents use the numbers that the forward stored)" : "exact");
-#ifdef KDAGEN_HAS_REWRITE
   fmt::print("\nrewrites\n");
   for (const auto& entry : backward.rewrites().entries) {
     std::string lines;
     for (const std::string& line : entry.spec_lines) lines += " " + line;
     fmt::print("  {:<22} {:>2} times{}\n", entry.name, entry.firings, lines);
   }
-#endif
   fmt::print("\nstorage\n");
   print_storage(forward.kernel(Stage::rewritten));
   print_storage(backward.kernel(Stage::rewritten));
