@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The derived backward of every shipped spec, in its forms, against finite differences of its forward.
+#include <numeric>
+
 #include <gtest/gtest.h>
 
 #include "codegen/analysis/anchors.h"
@@ -57,15 +59,15 @@ TEST_P(ShippedSpec, AgreesWithFiniteDifferences) {
   kda::KernelOp backward = only_kernel(*derived);
 
   Instance instance = Instance::packed_row({5, 0, 11, 8, 1}, 2, 3);
-  auto inputs = testing::draw_inputs(forward, instance, 7, -1.2, 1.2), cotangents = testing::draw_inputs(backward, instance, 8);
-  for (auto output : forward.block().getOps<kda::OutputOp>()) {  // cotangents that the backward does not need count as well
-    std::string name = "d" + output.getTensor().str();
-    for (const auto& info : evaluator::tensors_of(forward, instance))
-      if (info.is_output && info.name == output.getTensor() && !cotangents.count(name)) {
-        int64_t elements = 1;
-        for (int64_t extent : info.shape) elements *= extent;
-        cotangents[name] = {std::vector<double>(size_t(elements), 1.0), info.shape};
-      }
+  auto inputs = testing::draw_inputs(forward, instance, 7, -1.2, 1.2);
+  evaluator::Arrays cotangents;  // of every output, whether the backward needs it or not
+  testing::Draws draws(8);
+  for (const auto& info : evaluator::tensors_of(forward, instance)) {
+    if (!info.is_output) continue;
+    evaluator::Array& array = cotangents["d" + info.name];
+    array.shape = info.shape;
+    int64_t elements = std::accumulate(info.shape.begin(), info.shape.end(), int64_t(1), std::multiplies<>());
+    for (int64_t i = 0; i < elements; ++i) array.values.push_back(draws.uniform(-1, 1));
   }
   for (const auto& comparison : evaluator::compare_with_finite_differences(
            GetParam().options.count("save") ? only_kernel(*prepared) : forward, backward, inputs, cotangents, instance)) {
