@@ -28,12 +28,12 @@ std::string error_of(const Body& body, const Options::Values& values = {}) {
 
 /// The statement, on its own line, is refused with "file:line: error: message".
 #define EXPECT_REFUSED(statement, message)                                                                      \
-  EXPECT_EQ(kdagen::test::error_of<kdagen::SpecError>([](kdagen::Spec& s, const kdagen::Options& o,          \
-                                                            kdagen::Axis t, kdagen::Axis h, kdagen::Axis d) {   \
-              (void)o;                                                                                          \
-              kdagen::Value x = s.input("x", {t, h, d}), w = s.input("w", {t, h});                              \
-              kdagen::Value p = s.param("p", {h, d});                                                           \
-              statement;                                                                                        \
-              s.output("y", x * w * p);                                                                         \
-            }),                                                                                                 \
+  EXPECT_EQ(kdagen::test::error_of<kdagen::SpecError>(                                                          \
+                [](kdagen::Spec& s, const kdagen::Options& o, kdagen::Axis t, kdagen::Axis h, kdagen::Axis d) { \
+                  (void)o;                                                                                      \
+                  kdagen::Value x = s.input("x", {t, h, d}), w = s.input("w", {t, h});                          \
+                  kdagen::Value p = s.param("p", {h, d});                                                       \
+                  statement;                                                                                    \
+                  s.output("y", x* w* p);                                                                       \
+                }),                                                                                             \
             std::string(__FILE__) + ":" + std::to_string(__LINE__) + ": error: " + message)
