@@ -139,11 +139,11 @@ TEST(Graph, LinesAreTheUsers) {
   EXPECT_EQ(g.node("b")["line"], line + 2);
   EXPECT_EQ(g.node("c")["line"], line + 3);
   for (const auto& node : g.json["nodes"]) {
-    EXPECT_THAT(node["line"].get<int>(), testing::AllOf(testing::Ge(line - 1), testing::Le(line + 5))) << node;
+    EXPECT_THAT(node["line"].get<int>(), testing::AllOf(testing::Ge(line - 1), testing::Le(line + 4))) << node;
     EXPECT_FALSE(node.contains("file")) << node;
     EXPECT_GT(node["column"], 0);
   }
-  EXPECT_EQ(g.output("y")["line"], line + 6);
+  EXPECT_EQ(g.output("y")["line"], line + 5);
 }
 
 TEST(Graph, KeywordsAndPlainNamesPass) {

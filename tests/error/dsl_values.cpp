@@ -27,12 +27,12 @@ TEST(ValueErrors, OneSymbolHasOneValue) {
 }
 
 TEST(ValueErrors, TruthValues) {
-  const std::string line = "the value of line " + std::to_string(__LINE__ + 1);
-  EXPECT_REFUSED(x + (x > 0), "add takes numbers, but " + line +
-                                  " is a truth value; turn it into one with select(condition, 1.0, 0.0)");
-  EXPECT_REFUSED(select(x, 1, 2), "select takes a truth value first, but x (line " + std::to_string(__LINE__) +
-                                      ") is a number; compare it: less, "
-                                      "less_equal, equal or isnan");
+  EXPECT_REFUSED(x + (x > 0),
+                 "add takes numbers, but the value of line LINE is a truth value; turn it into one with "
+                 "select(condition, 1.0, 0.0)");
+  EXPECT_REFUSED(select(x, 1, 2),
+                 "select takes a truth value first, but x (line LINE) is a number; compare it: less, "
+                 "less_equal, equal or isnan");
   EXPECT_REFUSED(s.output("z", x > 0), "output z is a truth value; store a number: select(condition, 1.0, 0.0)");
 }
 
