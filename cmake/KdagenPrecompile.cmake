@@ -8,6 +8,10 @@ set(plain_headers <algorithm> <cmath> <cstdint> <filesystem> <fstream> <function
 set(mlir_headers "\"mlir/IR/Builders.h\"" "\"mlir/IR/BuiltinAttributes.h\"" "\"mlir/IR/BuiltinOps.h\""
   "\"mlir/IR/OpImplementation.h\"" "\"mlir/IR/PatternMatch.h\"" "\"mlir/Interfaces/SideEffectInterfaces.h\""
   "\"mlir/Bytecode/BytecodeOpInterface.h\"")
+# Otherwise every file that sees the headers refers to a symbol of LLVM, and tools and tests without MLIR do not link.
+set(codegen_definitions "")
+set(tools_definitions LLVM_DISABLE_ABI_BREAKING_CHECKS_ENFORCING=1)
+set(tests_definitions LLVM_DISABLE_ABI_BREAKING_CHECKS_ENFORCING=1)
 
 # Defines kdagen_precompiled_NAME, whose compiled headers other targets take over.
 function(kdagen_precompile name)
@@ -16,6 +20,7 @@ function(kdagen_precompile name)
   add_library(kdagen_precompiled_${name} OBJECT ${empty})
   target_link_libraries(kdagen_precompiled_${name} PRIVATE nlohmann_json::nlohmann_json fmt::fmt)
   target_include_directories(kdagen_precompiled_${name} SYSTEM PRIVATE ${MLIR_INCLUDE_DIRS} ${LLVM_INCLUDE_DIRS})
+  target_compile_definitions(kdagen_precompiled_${name} PRIVATE ${${name}_definitions})
   target_precompile_headers(kdagen_precompiled_${name} PRIVATE ${ARGN})
 endfunction()
 
@@ -29,6 +34,7 @@ function(kdagen_use_precompiled folder name)
     get_target_property(options ${target} COMPILE_OPTIONS)
     if(type MATCHES "^(STATIC|OBJECT|SHARED|MODULE)_LIBRARY$|^EXECUTABLE$" AND NOT options MATCHES "-O[0-9s]|-march|-fsanitize")
       target_precompile_headers(${target} REUSE_FROM kdagen_precompiled_${name})
+      target_compile_definitions(${target} PRIVATE ${${name}_definitions})
       target_include_directories(${target} SYSTEM PRIVATE ${MLIR_INCLUDE_DIRS} ${LLVM_INCLUDE_DIRS})
     endif()
   endforeach()

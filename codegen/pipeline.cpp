@@ -30,6 +30,11 @@ constexpr StepInfo steps[] = {
     {Stage::rewritten, "rewritten"},  // numerics: projection, factored decay, deferred constants, ... (asks the ranges)
 };
 
+CompileOptions without_taps(CompileOptions options) {
+  options.taps.clear();
+  return options;
+}
+
 }  // namespace
 
 std::string_view stage_name(Stage stage) { return steps[size_t(stage)].name; }
@@ -57,6 +62,11 @@ OwningOpRef<ModuleOp> Compilation::run_step(Stage stage) {
       kda::RewriteOptions how;
       how.forward = only_kernel(*forward);
       how.rounded_operands = options_.operands != Operands::exact;
+      OwningOpRef<ModuleOp> forward;
+      if (direction_ == Direction::bwd && how.rounded_operands) {
+        forward = prepare_forward(kernel(Stage::kda), without_taps(options_));
+        how.forward = only_kernel(*forward);
+      }
       how.proven_exponent = [](Value argument) { return Ranges().proven_exponent(argument); };  // values come and go: no memory
       rewrites_ = kda::rewrite(*result, how);
       return result;

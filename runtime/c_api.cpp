@@ -78,10 +78,10 @@ Problem to_problem(const kdagen_problem& problem) {
           problem.sequences, problem.cu_seqlens, static_cast<OffsetType>(problem.offsets)};
 }
 
-CompilerChoice to_compiler(kdagen_compiler compiler) {
+std::optional<CompilerChoice> to_compiler(kdagen_compiler compiler) {
   switch (compiler) {
     case KDAGEN_COMPILER_AUTO:
-      return default_cuda_compiler();
+      return std::nullopt;
     case KDAGEN_COMPILER_NVRTC:
       return CompilerChoice::nvrtc;
     case KDAGEN_COMPILER_NVCC:
@@ -135,6 +135,16 @@ void kdagen_unload(kdagen_kernel* kernel) { delete kernel; }
 
 int kdagen_warm_up(kdagen_kernel* kernel, int32_t device) {
   return guarded([&] { not_null(kernel, "kernel").implementation->warm_up(device); });
+}
+
+int kdagen_add_binary(kdagen_kernel* kernel, const char* arch, const void* image, int64_t image_bytes) {
+  return guarded([&] {
+    if (image_bytes <= 0) throw UsageError("the image is empty");
+    const char* bytes = static_cast<const char*>(image);
+    not_null(kernel, "kernel")
+        .implementation->add_binary(
+            {&not_null(arch, "arch"), {&not_null(bytes, "image"), static_cast<std::size_t>(image_bytes)}});
+  });
 }
 
 int kdagen_workspace_bytes(const kdagen_kernel* kernel, const kdagen_problem* problem, int64_t* bytes) {

@@ -18,9 +18,36 @@ struct Loaded {
   std::map<std::string, LoadedFunction> functions;
 };
 
+// The best of those that run on `arch`: its own, then the newest cubin of its major number, then the newest PTX.
+const PrebuiltBinary* find_binary(const std::vector<PrebuiltBinary>& binaries, const Arch& arch) {
+  const PrebuiltBinary* best = nullptr;
+  int best_rank = 0;
+  for (const PrebuiltBinary& binary : binaries) {
+    const bool ptx = binary.arch.starts_with("compute_");
+    const Arch built = parse_arch(ptx ? "sm_" + binary.arch.substr(8) : binary.arch);
+    const bool own = built.number == arch.number;
+    const bool runs =
+        own || (built.number < arch.number && built.suffix.empty() && (ptx || built.number / 10 == arch.number / 10));
+    const int rank = (ptx ? 0 : 100000) + built.number;
+    if (!runs || rank <= best_rank) continue;
+    best = &binary;
+    best_rank = rank;
+  }
+  return best;
+}
+
 class CudaKernelImpl : public CudaKernel {
  public:
-  using CudaKernel::CudaKernel;
+  CudaKernelImpl(std::string text, Manifest manifest, KernelOptions options)
+      : CudaKernel(std::move(text), std::move(manifest), std::move(options)) {
+    for (const PrebuiltBinary& binary : this->options().binaries) CudaKernelImpl::add_binary(binary);
+  }
+
+  void add_binary(PrebuiltBinary binary) override {
+    find_binary({binary}, {oldest_arch, ""});  // refuses an arch that is none
+    const std::lock_guard lock(mutex_);
+    binaries_.push_back(std::move(binary));
+  }
 
   void warm_up(int device_ordinal) override {
     const ContextScope scope(device_ordinal);
@@ -104,12 +131,8 @@ class CudaKernelImpl : public CudaKernel {
 
   std::unique_ptr<Loaded> load(int ordinal) {
     auto kernel = std::make_unique<Loaded>();
-    CompileOptions compile_options;
-    compile_options.compiler = options().compiler;
-    compile_options.kernel = manifest().kernel;
-    compile_options.newer_device = true;
-    compile_options.extra = options().compiler_options;
-    kernel->compiled = compile(text(), arch_on(device_info(ordinal)), compile_options, cache());
+    const std::string arch = arch_on(device_info(ordinal));
+    kernel->compiled = obtain(parse_arch(arch));
     kernel->module = std::make_unique<LoadedModule>(ordinal, kernel->compiled.image, manifest().kernel);
     kernel->compiled.image.clear();
     for (const LaunchInfo& launch : manifest().launches)
@@ -120,6 +143,22 @@ class CudaKernelImpl : public CudaKernel {
         kernel->functions[entry] = function;
       }
     return kernel;
+  }
+
+  CompiledText obtain(const Arch& arch) const {
+    if (const PrebuiltBinary* binary = find_binary(binaries_, arch)) {
+      CompiledText prebuilt;
+      prebuilt.image = binary->image;
+      prebuilt.target = binary->arch;
+      prebuilt.compiler = "ahead of time";
+      return prebuilt;
+    }
+    CompileOptions compile_options;
+    compile_options.compiler = options().compiler ? *options().compiler : default_cuda_compiler();
+    compile_options.kernel = manifest().kernel;
+    compile_options.newer_device = true;
+    compile_options.extra = options().compiler_options;
+    return compile(text(), arch.sm(), compile_options, cache());
   }
 
   void check_arguments(const std::string& entry, const LoadedFunction& function) const {
@@ -140,6 +179,7 @@ class CudaKernelImpl : public CudaKernel {
   }
 
   std::mutex mutex_;
+  std::vector<PrebuiltBinary> binaries_;
   std::map<std::pair<int, std::uint64_t>, std::unique_ptr<Loaded>> loaded_;
 };
 

@@ -3,6 +3,7 @@
 #pragma once
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -27,8 +28,15 @@ struct LaunchOptions {
   unsigned order_seed = 1;  ///< emulator: the order of threads and blocks; 0 is the natural one
 };
 
+/// A text compiled ahead of time: a cubin (or PTX, for newer devices).
+struct PrebuiltBinary {
+  std::string arch;  ///< "sm_90"; for PTX "compute_90"
+  std::string image;
+};
+
 struct KernelOptions {
-  CompilerChoice compiler = CompilerChoice::nvrtc;
+  std::optional<CompilerChoice> compiler;     ///< empty: NVRTC if it is there when first needed, else nvcc
+  std::vector<PrebuiltBinary> binaries;       ///< CUDA: taken instead of compiling for devices they run on
   std::vector<std::string> compiler_options;  ///< further ones; part of the cache key
   bool emulator_check = true;                 ///< emulator: watch every access
   Cache* cache = nullptr;                     ///< null for Cache::shared()
@@ -81,6 +89,8 @@ class CudaKernel : public Kernel {
  public:
   using Kernel::Kernel;
   virtual std::vector<EntryReport> report(int device_ordinal) = 0;
+  /// One more binary; no effect on devices for which the kernel is loaded already. UsageError for an unknown arch.
+  virtual void add_binary(PrebuiltBinary binary) = 0;
 };
 
 /// Compiled on first use for the device that holds the data, and loaded once a device and context. A text emitted for a

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Preamble of gated linear attention: a vector gate without parameters. The gate has no lower bound, so 2^-g_c could
-// overflow and is not among the outputs; the part inside a chunk takes q, k and g_c and subtracts before it exponentiates.
+// overflow and is not among the outputs; the consumer takes q, k and g_c inside a chunk and subtracts first.
 #include <kdagen/kdagen.h>
 using namespace kdagen;
 

@@ -11,11 +11,12 @@ static Spec kda_k1(const Options& o) {
   Constant lower_bound = o.number("lower_bound", -5, -1e4, 0);  // nats a token
   Constant scale = o.number("scale", 1 / std::sqrt(o.dim()), -1e6, 1e6), eps = o.number("eps", 1e-6, 0, 1);
   const std::string handover = o.choice("handover", "raw", {"raw", "premult", "premult4", "fused"});
-  const std::string gt = o.choice("gt", "k2", {"k2", "pure"}), anchor = o.choice("anchor", "none", {"none", "static", "subchunk"});
+  const std::string gt = o.choice("gt", "k2", {"k2", "pure"});
+  const std::string anchor = o.choice("anchor", "none", {"none", "static", "subchunk"});
   if (gt == "pure" && (handover == "premult" || handover == "fused"))
     throw UsageError("option gt=pure: handover=" + handover + " has no k_r; pass gt=k2, or handover=raw or premult4");
   if (anchor != "none" && handover != "raw")
-    throw UsageError("option anchor=" + anchor + ": handover=" + handover + " stores no decay factor; pass anchor=none");
+    throw UsageError("option anchor=" + anchor + ": handover=" + handover + " stores no decay; pass anchor=none");
 
   Value q = s.input("q", {t, h, d}), k = s.input("k", {t, h, d}), g_raw = s.input("g_raw", {t, h, d});
   Value v = s.input("v", {t, h, d}), beta_raw = s.input("beta_raw", {t, h});

@@ -38,10 +38,10 @@ void write_whole(const fs::path& path, std::string_view text) {
 }
 
 /// Runs the compiler on the user's spec. SpecError with its messages, the first error in front, if it fails.
-void run_compiler(const Compiler& compiler, std::vector<std::string> arguments, const std::string& source, const fs::path& scratch) {
+void run_compiler(const Compiler& compiler, std::vector<std::string> arguments, const std::string& source,
+                  const fs::path& scratch) {
   arguments.insert(arguments.begin(), compiler.path.string());
-  const runtime::ProcessResult result =
-      runtime::run_process(arguments, {{}, runtime::compiler_environment(scratch)});
+  const runtime::ProcessResult result = runtime::run_process(arguments, {{}, runtime::compiler_environment(scratch)});
   if (result.exit_code == 0) return;
   const std::string& output = result.output;
   const std::size_t error = output.find("error: ");
@@ -54,19 +54,22 @@ void run_compiler(const Compiler& compiler, std::vector<std::string> arguments, 
 /// Everything the compiler will see, with marks for the user's files and lines.
 std::string preprocess(const Compiler& compiler, const std::string& source, const fs::path& scratch) {
   const fs::path headers = runtime::Cache::shared().unpack(runtime::dsl_headers()), text = scratch / "spec.ii";
-  run_compiler(compiler, {"-std=c++20", "-E", "-I", headers.string(), "-o", text.string(), "-x", "c++", source}, source, scratch);
+  run_compiler(compiler, {"-std=c++20", "-E", "-I", headers.string(), "-o", text.string(), "-x", "c++", source}, source,
+               scratch);
   return read_whole(text);
 }
 
-std::string compile(const Compiler& compiler, const std::string& text, const std::string& source, const fs::path& scratch) {
+std::string compile(const Compiler& compiler, const std::string& text, const std::string& source,
+                    const fs::path& scratch) {
   const fs::path input = scratch / "spec.ii", exports = scratch / "exports", plugin = scratch / "plugin.so";
   write_whole(input, text);
   // Nothing but the interface is visible, so no definition of the plug-in can be mistaken for one of the program.
   write_whole(exports, "{ global: kdagen_spec_*; local: *; };\n");
-  run_compiler(compiler,
-               {"-std=c++20", "-O0", "-fPIC", "-shared", "-s", "-w", "-Wl,--no-undefined",
-                "-Wl,--version-script=" + exports.string(), "-o", plugin.string(), "-x", "c++-cpp-output", input.string()},
-               source, scratch);
+  run_compiler(
+      compiler,
+      {"-std=c++20", "-O0", "-fPIC", "-shared", "-s", "-w", "-Wl,--no-undefined",
+       "-Wl,--version-script=" + exports.string(), "-o", plugin.string(), "-x", "c++-cpp-output", input.string()},
+      source, scratch);
   return read_whole(plugin);
 }
 
@@ -87,8 +90,10 @@ std::string ask(const fs::path& plugin, const std::string& source, const std::st
   if (!schema || !graph || !release)
     throw SpecError(source + ":1: error: the file registers no spec; end it with KDAGEN_SPEC(name, function)");
   if (schema() != graph_schema)
-    throw SpecError(fmt::format("{}:1: error: the spec includes DSL headers of schema {}, this program's are {}; "
-                                "include <kdagen/kdagen.h> and no copy of it", source, schema(), graph_schema));
+    throw SpecError(
+        fmt::format("{}:1: error: the spec includes DSL headers of schema {}, this program's are {}; "
+                    "include <kdagen/kdagen.h> and no copy of it",
+                    source, schema(), graph_schema));
   char *bytes = nullptr, *error = nullptr;
   const int status = graph(options.c_str(), &bytes, &error);
   const std::unique_ptr<char, void (*)(char*)> owned_bytes(bytes, release), owned_error(error, release);

@@ -45,22 +45,25 @@ TEST(DslOptions, EveryCommonSizePasses) {
 }
 
 TEST(DslOptions, TheCompilersOwnPassThrough) {
-  const Options::Values compilers = {{"grads", "f32"},      {"layout", "htd"},     {"upstream", "bf16"},
-                                     {"operands", "exact"}, {"schedule", "tuned"}, {"save", "g_c,e_T"},
-                                     {"upstream_layout", "tile"}, {"arithmetic", "f32"}, {"upstream.y", "f32"}};
+  const Options::Values compilers = {
+      {"grads", "f32"},      {"layout", "htd"},   {"upstream", "bf16"},        {"operands", "exact"},
+      {"schedule", "tuned"}, {"save", "g_c,e_T"}, {"upstream_layout", "tile"}, {"arithmetic", "f32"},
+      {"upstream.y", "f32"}};
   EXPECT_EQ(graph_of(two_tensors, compilers), graph_of(two_tensors));
 }
 
 TEST(DslOptions, DeclaredOnesAreListedWithDefaultAndValue) {
-  const Graph g(graph_of([](Spec& s, const Options& o, Axis t, Axis h, Axis) {
-    const Constant eps = o.number("eps", 1e-6, 0, 1);
-    const std::string mode = o.choice("mode", "fast", {"fast", "slow"});
-    const long long taps = o.integer("taps", 3, 1, 8);
-    o.number("eps", 1e-6, 0, 1);  // read again
-    Value x = s.input("x", {t, h});
-    for (int i = 1; i < taps; ++i) x = x + shift(x, t, i);
-    s.output("y", mode == "slow" ? x * eps : x + eps);
-  }, {{"mode", "slow"}, {"taps", "2"}, {"eps", "+2.5e-1"}}));
+  const Graph g(graph_of(
+      [](Spec& s, const Options& o, Axis t, Axis h, Axis) {
+        const Constant eps = o.number("eps", 1e-6, 0, 1);
+        const std::string mode = o.choice("mode", "fast", {"fast", "slow"});
+        const long long taps = o.integer("taps", 3, 1, 8);
+        o.number("eps", 1e-6, 0, 1);  // read again
+        Value x = s.input("x", {t, h});
+        for (int i = 1; i < taps; ++i) x = x + shift(x, t, i);
+        s.output("y", mode == "slow" ? x * eps : x + eps);
+      },
+      {{"mode", "slow"}, {"taps", "2"}, {"eps", "+2.5e-1"}}));
   EXPECT_EQ(g.json["options"].dump(),
             R"([{"default":1e-06,"kind":"number","max":1,"min":0,"name":"eps","value":0.25},)"
             R"({"choices":["fast","slow"],"default":"fast","kind":"choice","name":"mode","value":"slow"},)"

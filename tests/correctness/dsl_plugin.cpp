@@ -56,7 +56,8 @@ TEST_F(Plugin, AFileOutsideTheTree) {
     graph_bytes(path, {{"epps", "1"}});
     ADD_FAILURE();
   } catch (const kdagen::UsageError& e) {
-    EXPECT_NE(std::string(e.what()).find("zigzag has no option epps (did you mean eps?)"), std::string::npos) << e.what();
+    EXPECT_NE(std::string(e.what()).find("zigzag has no option epps (did you mean eps?)"), std::string::npos)
+        << e.what();
   }
 }
 

@@ -264,6 +264,21 @@ TEST_F(CudaKernelTest, ForkedChildOfAUserOfTheDeviceIsToldSo) {
   });
 }
 
+TEST_F(CudaKernelTest, BinariesMadeAheadOfTimeNeedNoCompiler) {
+  with_fake_driver([](auto fake) {
+    const std::string cubin = compile(row_scale_text, "sm_80", {}).image;
+    WithVariable no_nvrtc("KDAGEN_NVRTC", "/no/such/file"), no_nvcc("KDAGEN_NVCC", "/no/such/file");
+    const auto kernel = kernel_for_tests();
+    EXPECT_THAT(failure_of([&] { kernel->warm_up(0); }), HasSubstr("/no/such/file"));
+    EXPECT_THAT(failure_of([&] { kernel->add_binary({"sm_eighty", cubin}); }), HasSubstr("sm_eighty"));
+    kernel->add_binary({"sm_80", cubin});
+    kernel->warm_up(0);
+    EXPECT_EQ(fake().modules_loaded[0], 1);
+    // A cubin does not run on another major number.
+    EXPECT_THAT(failure_of([&] { kernel->warm_up(1); }), HasSubstr("/no/such/file"));
+  });
+}
+
 TEST_F(CudaKernelTest, ThroughTheCInterface) {
   with_fake_driver([](auto fake) {
     kdagen_kernel* kernel = nullptr;

@@ -24,16 +24,23 @@ std::string error_of(const Body& body, const Options::Values& values = {}) {
   return "";
 }
 
+/// "file:line: error: message", with LINE in the message replaced by the line.
+inline std::string refusal_at(const char* file, int line, std::string message) {
+  const std::string number = std::to_string(line);
+  for (std::size_t at; (at = message.find("LINE")) != std::string::npos;) message.replace(at, 4, number);
+  return std::string(file) + ":" + number + ": error: " + message;
+}
+
 }  // namespace kdagen::test
 
-/// The statement, on its own line, is refused with "file:line: error: message".
+/// The statement is refused at its line with the message.
 #define EXPECT_REFUSED(statement, message)                                                                      \
-  EXPECT_EQ(kdagen::test::error_of<kdagen::SpecError>([](kdagen::Spec& s, const kdagen::Options& o,          \
-                                                            kdagen::Axis t, kdagen::Axis h, kdagen::Axis d) {   \
-              (void)o;                                                                                          \
-              kdagen::Value x = s.input("x", {t, h, d}), w = s.input("w", {t, h});                              \
-              kdagen::Value p = s.param("p", {h, d});                                                           \
-              statement;                                                                                        \
-              s.output("y", x * w * p);                                                                         \
-            }),                                                                                                 \
-            std::string(__FILE__) + ":" + std::to_string(__LINE__) + ": error: " + message)
+  EXPECT_EQ(kdagen::test::error_of<kdagen::SpecError>(                                                          \
+                [](kdagen::Spec& s, const kdagen::Options& o, kdagen::Axis t, kdagen::Axis h, kdagen::Axis d) { \
+                  (void)o;                                                                                      \
+                  kdagen::Value x = s.input("x", {t, h, d}), w = s.input("w", {t, h});                          \
+                  kdagen::Value p = s.param("p", {h, d});                                                       \
+                  statement;                                                                                    \
+                  s.output("y", x* w* p);                                                                       \
+                }),                                                                                             \
+            kdagen::test::refusal_at(__FILE__, __LINE__, message))

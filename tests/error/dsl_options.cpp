@@ -14,7 +14,9 @@ void sample(Spec& s, const Options& o, Axis t, Axis h, Axis d) {
   s.output("z", s.input("w", f32, {t, h, d})).dtype(f32);
 }
 
-std::string refusal(const std::string& name, const std::string& value) { return error_of<UsageError>(sample, {{name, value}}); }
+std::string refusal(const std::string& name, const std::string& value) {
+  return error_of<UsageError>(sample, {{name, value}});
+}
 
 }  // namespace
 
@@ -35,11 +37,14 @@ TEST(OptionErrors, NumbersAreWholeFiniteAndFit) {
     EXPECT_EQ(refusal("gain", text), std::string("option gain=") + text + ": pass a number (any finite number)");
   for (const char* text : {"", "3.0", "3x", "99999999999999999999", "0x3"})
     EXPECT_EQ(refusal("taps", text), std::string("option taps=") + text + ": pass an integer from 1 to 8");
-  EXPECT_EQ(refusal("chunk", "18446744073709551632"), "option chunk=18446744073709551632: pass a multiple of 8 from 8 to 128");
+  EXPECT_EQ(refusal("chunk", "18446744073709551632"),
+            "option chunk=18446744073709551632: pass a multiple of 8 from 8 to 128");
 }
 
 TEST(OptionErrors, UnknownNames) {
-  EXPECT_THAT(refusal("bounds", "1"), testing::StartsWith("option bounds=1: sample has no option bounds (did you mean bound?); its options are chunk, "));
+  EXPECT_THAT(refusal("bounds", "1"),
+              testing::StartsWith(
+                  "option bounds=1: sample has no option bounds (did you mean bound?); its options are chunk, "));
   EXPECT_THAT(refusal("chnk", "16"), testing::HasSubstr("(did you mean chunk?)"));
   EXPECT_THAT(refusal("zzz", "1"), testing::StartsWith("option zzz=1: sample has no option zzz; its options are "));
   EXPECT_EQ(refusal("dtype.xx", "f32"), "option dtype.xx: xx is not an input of sample with a free type; these are x");

@@ -50,13 +50,15 @@ class PluginErrors : public ::testing::Test {
 }  // namespace
 
 TEST_F(PluginErrors, CompileErrorsNameTheUsersLine) {
-  const std::string path = write("static Spec f(const Options& o) {\n  return Specc(\"f\", \"\", o);\n}\nKDAGEN_SPEC(f, f)\n");
+  const std::string path =
+      write("static Spec f(const Options& o) {\n  return Specc(\"f\", \"\", o);\n}\nKDAGEN_SPEC(f, f)\n");
   EXPECT_THAT(message<kdagen::SpecError>(path), StartsWith(path + ":4:10: error: "));
 }
 
 TEST_F(PluginErrors, AMissingIncludeNamesTheUsersLine) {
   const std::string path = write("#include \"nowhere.h\"\n");
-  EXPECT_THAT(message<kdagen::SpecError>(path), AllOf(StartsWith(path + ":3:10: fatal error: "), HasSubstr("nowhere.h")));
+  EXPECT_THAT(message<kdagen::SpecError>(path),
+              AllOf(StartsWith(path + ":3:10: fatal error: "), HasSubstr("nowhere.h")));
 }
 
 TEST_F(PluginErrors, WhatTheSpecFunctionDoes) {
@@ -74,9 +76,11 @@ static Spec f(const Options& o) {
 KDAGEN_SPEC(f, f))");
   EXPECT_EQ(message<kdagen::SpecError>(path),
             path + ":1: error: KDAGEN_SPEC(f, ...) registers a spec that calls itself g; use one name");
-  EXPECT_EQ(message<kdagen::SpecError>(path, {{"fault", "throw"}}), path + ":1: error: the spec function of f threw: no luck");
+  EXPECT_EQ(message<kdagen::SpecError>(path, {{"fault", "throw"}}),
+            path + ":1: error: the spec function of f threw: no luck");
   EXPECT_EQ(message<kdagen::UsageError>(path, {{"fault", "option"}}), "option fault=option: pass another");
-  EXPECT_THAT(message<kdagen::SpecError>(path, {{"fault", "line"}}), StartsWith(path + ":11: error: output y has the axes {t}"));
+  EXPECT_THAT(message<kdagen::SpecError>(path, {{"fault", "line"}}),
+              StartsWith(path + ":11: error: output y has the axes {t}"));
   EXPECT_THAT(message<kdagen::UsageError>(path, {{"fault", "nome"}}), HasSubstr("(did you mean name?)"));
   EXPECT_THAT(message<kdagen::UsageError>(path, {{"a\nb", "1"}}), HasSubstr("one line KEY=VALUE"));
 }
@@ -84,12 +88,15 @@ KDAGEN_SPEC(f, f))");
 TEST_F(PluginErrors, NoRegistration) {
   std::ofstream(folder / "nothing.cpp") << "int nothing;\n";
   const std::string path = (folder / "nothing.cpp").string();
-  EXPECT_EQ(message<kdagen::SpecError>(path), path + ":1: error: the file registers no spec; end it with KDAGEN_SPEC(name, function)");
+  EXPECT_EQ(message<kdagen::SpecError>(path),
+            path + ":1: error: the file registers no spec; end it with KDAGEN_SPEC(name, function)");
 }
 
 TEST_F(PluginErrors, NoSuchSpec) {
-  EXPECT_THAT(message<kdagen::UsageError>("rmsnrom"), StartsWith("there is no spec \"rmsnrom\" (did you mean rmsnorm?); pass one of "));
-  EXPECT_THAT(message<kdagen::UsageError>((folder / "none.cpp").string()), StartsWith("cannot read the spec " + folder.string()));
+  EXPECT_THAT(message<kdagen::UsageError>("rmsnrom"),
+              StartsWith("there is no spec \"rmsnrom\" (did you mean rmsnorm?); pass one of "));
+  EXPECT_THAT(message<kdagen::UsageError>((folder / "none.cpp").string()),
+              StartsWith("cannot read the spec " + folder.string()));
   EXPECT_THAT(message<kdagen::UsageError>(folder.string()), StartsWith("cannot read the spec " + folder.string()));
 }
 

@@ -11,11 +11,11 @@ static Spec zigzag(const Options& o) {
   Value x = s.input("x", {t, h, d}), w = s.input("w", {t, h});
   Value gain = s.param("gain", {d}), rate = s.param("rate", {h});
 
-  Value xs = s.let("xs", cumsum(tanh(x), t));                      // columns
+  Value xs = s.let("xs", cumsum(tanh(x), t));                       // columns
   Value u = s.let("u", xs * rsqrt(mean(xs * xs, d) + eps) * gain);  // rows
   Value r = s.let("r", sum(u * x, d) * sigmoid(rate * w));          // a scalar a row
   Value back = s.let("back", cumsum(r, t, {.exclusive = true, .reverse = true}));
-  Value top = s.let("top", total(u, t) * 0.125);                    // a value a chunk, used inside it
+  Value top = s.let("top", total(u, t) * 0.125);  // a value a chunk, used inside it
   s.output("y", u * tanh(back) + relu(top - u));
   s.output("r_out", r + back);
   s.output("top_out", top).dtype(f32);

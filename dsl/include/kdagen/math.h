@@ -112,8 +112,9 @@ inline Value l2norm(const Value& x, const Axis& axis, const Constant& eps = 1e-6
 inline Value mean(const Value& x, const Axis& axis, const Location& where = Location::current()) {
   const Composite at(where);
   if (axis.role() != Role::feature)
-    spec_error(Composite::location(where), "mean over " + axis.name() + ": only the feature axis has a length known when compiling; " +
-                          "over rows write sum(x, t) / (last(index(t), t) + 1.0)");
+    spec_error(Composite::location(where), "mean over " + axis.name() +
+                                               ": only the feature axis has a length known when compiling; " +
+                                               "over rows write sum(x, t) / (last(index(t), t) + 1.0)");
   return sum(x, axis) / static_cast<double>(axis.extent());
 }
 

@@ -36,8 +36,9 @@ struct OptionInfo {
 /// The common options with a value of their own; `dtype`, `out` and `upstream` also take a tensor's name as
 /// `dtype.NAME=`. Of these chunk, dim, dtype and out are the DSL's, the rest is left to the compiler.
 inline const std::vector<std::string>& common_options() {
-  static const std::vector<std::string> names = {"chunk",   "dim",      "dtype",    "out",  "grads",     "layout", "upstream",
-                                                 "upstream_layout", "operands", "schedule", "save", "arithmetic"};
+  static const std::vector<std::string> names = {"chunk",    "dim",      "dtype",    "out",
+                                                 "grads",    "layout",   "upstream", "upstream_layout",
+                                                 "operands", "schedule", "save",     "arithmetic"};
   return names;
 }
 inline const std::vector<std::string>& prefix_options() {
@@ -106,8 +107,8 @@ class Options {
   std::string choice(const std::string& name, const std::string& default_value, const std::vector<std::string>& choices,
                      const Location& where = Location::current()) const {
     if (std::find(choices.begin(), choices.end(), default_value) == choices.end())
-      spec_error(where, "option " + name + ": the default " + default_value + " is none of " +
-                            text::join(choices, ", "));
+      spec_error(where,
+                 "option " + name + ": the default " + default_value + " is none of " + text::join(choices, ", "));
     OptionInfo info{OptionInfo::Kind::choice, name};
     info.choice_default = info.choice_value = default_value;
     info.choices = choices;
@@ -131,8 +132,10 @@ class Options {
     std::vector<std::string> known = common_options();
     for (const OptionInfo& info : state_->declared) known.push_back(info.name);
     for (const auto& [name, value] : state_->values) {
-      if (name.starts_with("dtype.")) require_tensor(spec, name, 6, "an input", inputs);
-      else if (name.starts_with("out.")) require_tensor(spec, name, 4, "an output", outputs);
+      if (name.starts_with("dtype."))
+        require_tensor(spec, name, 6, "an input", inputs);
+      else if (name.starts_with("out."))
+        require_tensor(spec, name, 4, "an output", outputs);
       else if (!name.starts_with("upstream.") && std::find(known.begin(), known.end(), name) == known.end())
         throw UsageError("option " + name + "=" + value + ": " + spec + " has no option " + name +
                          text::did_you_mean(name, known) + "; its options are " + text::join(known, ", "));
@@ -183,8 +186,8 @@ class Options {
     if (!given) return default_value;
     const std::optional<long long> parsed = text::parse_integer(*given);
     if (!parsed || *parsed < min || *parsed > max || *parsed % step != 0)
-      refuse(name, *given, "a multiple of " + std::to_string(step) + " from " + std::to_string(min) + " to " +
-                               std::to_string(max));
+      refuse(name, *given,
+             "a multiple of " + std::to_string(step) + " from " + std::to_string(min) + " to " + std::to_string(max));
     return static_cast<int>(*parsed);
   }
 
@@ -205,8 +208,8 @@ class Options {
                              const std::string& what, const std::vector<std::string>& names) {
     const std::string tensor = option.substr(prefix);
     if (std::find(names.begin(), names.end(), tensor) == names.end())
-      throw UsageError("option " + option + ": " + tensor + " is not " + what + " of " + spec +
-                       " with a free type" + text::did_you_mean(tensor, names) +
+      throw UsageError("option " + option + ": " + tensor + " is not " + what + " of " + spec + " with a free type" +
+                       text::did_you_mean(tensor, names) +
                        (names.empty() ? "; it has none" : "; these are " + text::join(names, ", ")));
   }
 

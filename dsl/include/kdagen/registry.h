@@ -107,10 +107,10 @@ inline int graph(const RegisteredSpec& spec, const char* options, char** bytes, 
   [[maybe_unused]] static const bool kdagen_registered_##name = ::kdagen::register_spec(#name, function, __FILE__);
 #else
 #define KDAGEN_PLUGIN_API extern "C" __attribute__((visibility("default")))
-#define KDAGEN_SPEC(name, function)                                                                       \
-  KDAGEN_PLUGIN_API int kdagen_spec_schema(void) { return ::kdagen::graph_schema; }                       \
-  KDAGEN_PLUGIN_API void kdagen_spec_free(char* bytes) { std::free(bytes); }                              \
-  KDAGEN_PLUGIN_API int kdagen_spec_graph(const char* options, char** bytes, char** error) {              \
-    return ::kdagen::plugin::graph({#name, function, __FILE__}, options, bytes, error);                   \
+#define KDAGEN_SPEC(name, function)                                                          \
+  KDAGEN_PLUGIN_API int kdagen_spec_schema(void) { return ::kdagen::graph_schema; }          \
+  KDAGEN_PLUGIN_API void kdagen_spec_free(char* bytes) { std::free(bytes); }                 \
+  KDAGEN_PLUGIN_API int kdagen_spec_graph(const char* options, char** bytes, char** error) { \
+    return ::kdagen::plugin::graph({#name, function, __FILE__}, options, bytes, error);      \
   }
 #endif

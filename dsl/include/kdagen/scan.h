@@ -36,7 +36,8 @@ inline Value cumsum(const Operand& x, const Axis& axis, Scan scan = {}) {
   return Value(node);
 }
 
-/// The scan's own last value, sum_s x[s], with its order of additions: total(x, t) has the bits of last(cumsum(x, t), t).
+/// The scan's own last value, sum_s x[s], with its order of additions: total(x, t) has the bits of last(cumsum(x, t),
+/// t).
 inline Value total(const Operand& x, const Axis& axis) {
   auto node = detail::row_op("total", x, axis);
   std::erase(node->axes, axis);

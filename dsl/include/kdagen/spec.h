@@ -20,7 +20,8 @@ class Tensor : public Value {
 
   /// The caller may leave the tensor out; its elements then read as `absent`.
   Tensor& optional(double absent = 0.0, const Location& where = Location::current()) {
-    if (!(absent >= -3.0e38 && absent <= 3.0e38)) spec_error(where, "optional: the value when absent is not a finite float");
+    if (!(absent >= -3.0e38 && absent <= 3.0e38))
+      spec_error(where, "optional: the value when absent is not a finite float");
     node()->attributes.push_back({"optional", true});
     node()->attributes.push_back({"absent", absent});
     return *this;
@@ -153,7 +154,7 @@ class Spec {
     std::vector<std::shared_ptr<Node>> roots;  // inputs, params, lets, outputs in the order of declaration
     std::vector<std::shared_ptr<Output>> outputs;
     std::map<std::string, const Node*> names;
-    std::vector<std::string> free_inputs;      // those whose type is an option
+    std::vector<std::string> free_inputs;  // those whose type is an option
   };
 
   Axis make_axis(const std::string& name, Role role, int extent, const Location& where);
@@ -185,7 +186,8 @@ inline void Spec::require_axes(const std::string& what, const Axes& axes, const 
   for (std::size_t i = 0; i < axes.size(); ++i) {
     if (!axes[i].owner()) spec_error(where, what + " uses an Axis that no Spec made; use rows, heads or features");
     detail::common_owner(data_.get(), axes[i].owner(), where);
-    if (std::count(axes.begin(), axes.end(), axes[i]) > 1) spec_error(where, what + " lists " + axes[i].name() + " twice");
+    if (std::count(axes.begin(), axes.end(), axes[i]) > 1)
+      spec_error(where, what + " lists " + axes[i].name() + " twice");
   }
 }
 
@@ -209,8 +211,9 @@ inline Tensor Spec::make_tensor(const std::string& op, const std::string& name, 
 inline Tensor Spec::make_input(const std::string& name, DType dtype, const Axes& axes, const Location& where) {
   Tensor tensor = make_tensor("input", name, dtype, axes, where);
   if (!has_role(axes, Role::rows) || !has_role(axes, Role::head))
-    spec_error(where, "input " + name + " has the axes " + to_string(axes) +
-                          "; an input has a row for every token and head, {t, h} or {t, h, d}; what tokens share is a param");
+    spec_error(where,
+               "input " + name + " has the axes " + to_string(axes) +
+                   "; an input has a row for every token and head, {t, h} or {t, h, d}; what tokens share is a param");
   return tensor;
 }
 
@@ -223,7 +226,8 @@ inline void Spec::require_new_name(const std::string& what, const std::string& n
     spec_error(where, what + " " + name + ": the name is taken by " + describe(*found->second) + "; choose another");
   if (name == "cu_seqlens") spec_error(where, "the name cu_seqlens is the sequence offsets'; choose another");
   const auto refuse_gradient = [&](const std::string& gradient, const std::string& of) {
-    spec_error(where, what + " " + name + ": " + gradient + " is the name of the gradient of " + of + "; choose another");
+    spec_error(where,
+               what + " " + name + ": " + gradient + " is the name of the gradient of " + of + "; choose another");
   };
   if (name[0] == 'd' && names.count(name.substr(1))) refuse_gradient(name, name.substr(1));
   if (names.count("d" + name)) refuse_gradient("d" + name, name);

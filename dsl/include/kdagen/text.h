@@ -114,9 +114,12 @@ class JsonWriter {
     json_ += '"';
     for (const char c : value) {
       const auto byte = static_cast<unsigned char>(c);
-      if (c == '"' || c == '\\') (json_ += '\\') += c;
-      else if (byte < 0x20) ((json_ += "\\u00") += hex[byte >> 4]) += hex[byte & 15];
-      else json_ += c;
+      if (c == '"' || c == '\\')
+        (json_ += '\\') += c;
+      else if (byte < 0x20)
+        ((json_ += "\\u00") += hex[byte >> 4]) += hex[byte & 15];
+      else
+        json_ += c;
     }
     json_ += '"';
     return *this;

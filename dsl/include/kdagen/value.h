@@ -97,11 +97,10 @@ inline Value::Value(const Constant& constant, const Location& where) : node_(std
   node_->where = user;
 }
 
-/// A Value together with the place of the call it is passed to: the conversion happens in the caller's expression, which
-/// is how operators, having no room for a defaulted parameter, know the user's line.
+/// A Value together with the place of the call it is passed to: the conversion happens in the caller's expression,
+/// which is how operators, having no room for a defaulted parameter, know the user's line.
 struct Operand {
-  Operand(const Value& v, const Location& where = Location::current())
-      : value(v), where(Composite::location(where)) {
+  Operand(const Value& v, const Location& where = Location::current()) : value(v), where(Composite::location(where)) {
     if (value.empty()) spec_error(this->where, "a Value is used that was declared but never given an expression");
   }
   Operand(const Constant& constant, const Location& where = Location::current())

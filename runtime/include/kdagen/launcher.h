@@ -54,12 +54,25 @@ class Kernel {
          kdagen_compiler compiler = KDAGEN_COMPILER_AUTO) {
     check(kdagen_load_files(text_path.c_str(), manifest_path.c_str(), compiler, &kernel_));
   }
+  /// Text and manifest in memory.
+  static Kernel from_memory(const std::string& text, const std::string& manifest,
+                            kdagen_compiler compiler = KDAGEN_COMPILER_AUTO) {
+    Kernel kernel;
+    check(kdagen_load(text.data(), static_cast<std::int64_t>(text.size()), manifest.data(),
+                      static_cast<std::int64_t>(manifest.size()), compiler, &kernel.kernel_));
+    return kernel;
+  }
   Kernel(Kernel&& other) noexcept : kernel_(std::exchange(other.kernel_, nullptr)) {}
   Kernel& operator=(Kernel&& other) noexcept {
     std::swap(kernel_, other.kernel_);
     return *this;
   }
   ~Kernel() { kdagen_unload(kernel_); }
+
+  /// A binary of the text, so that no compiler is needed on devices of that architecture.
+  void add_binary(const std::string& arch, const void* image, std::size_t bytes) {
+    check(kdagen_add_binary(kernel_, arch.c_str(), image, static_cast<std::int64_t>(bytes)));
+  }
 
   void warm_up(int device) { check(kdagen_warm_up(kernel_, device)); }
 
@@ -72,6 +85,7 @@ class Kernel {
   kdagen_kernel* get() const { return kernel_; }
 
  private:
+  Kernel() = default;
   kdagen_kernel* kernel_ = nullptr;
 };
 

@@ -61,6 +61,10 @@ KDAGEN_API int kdagen_load(const char* text, int64_t text_bytes, const char* man
 KDAGEN_API int kdagen_load_files(const char* text_path, const char* manifest_path, kdagen_compiler compiler,
                                  kdagen_kernel** kernel);
 
+/* Hands over a binary made from the text ahead of time (kdagen_add_kernels): a cubin with arch "sm_90" or so, or
+ * null-terminated PTX with "compute_90". Devices that it runs on then need no compiler. */
+KDAGEN_API int kdagen_add_binary(kdagen_kernel* kernel, const char* arch, const void* image, int64_t image_bytes);
+
 /* No launch of it may be running or about to run. Null is allowed. */
 KDAGEN_API void kdagen_unload(kdagen_kernel* kernel);
 
