@@ -58,9 +58,7 @@ OwningOpRef<ModuleOp> Compilation::run_step(Stage stage) {
       return direction_ == Direction::fwd ? prepare_forward(kernel(Stage::kda), options_) : derive(kernel(Stage::kda), options_);
     case Stage::rewritten: {
       OwningOpRef<ModuleOp> result = module(Stage::derived).clone();
-      auto forward = prepare_forward(kernel(Stage::kda), options_);
       kda::RewriteOptions how;
-      how.forward = only_kernel(*forward);
       how.rounded_operands = options_.operands != Operands::exact;
       OwningOpRef<ModuleOp> forward;
       if (direction_ == Direction::bwd && how.rounded_operands) {
