@@ -56,6 +56,21 @@ nlohmann::json metadata(const CacheKey& key, const CachedObject& object) {
           {"info", object.info}};
 }
 
+// Files that are there already, with the right text, are left alone. Returns what failed.
+std::string unpack_into(const std::filesystem::path& folder, std::span<const EmbeddedFile> files) {
+  for (const EmbeddedFile& file : files) {
+    const std::filesystem::path path = folder / file.path;
+    std::string error;
+    if (read_file(path, error, true) == file.text) continue;
+    std::error_code ignored;
+    std::filesystem::create_directories(path.parent_path(), ignored);
+    std::filesystem::permissions(folder, std::filesystem::perms::owner_all, ignored);
+    error = replace_file(path, {file.text});
+    if (!error.empty()) return error;
+  }
+  return "";
+}
+
 }  // namespace
 
 std::string hash_text(std::string_view bytes) {
@@ -122,7 +137,10 @@ std::string Cache::write(const CacheKey& key, CachedObject& object) {
   std::string error = replace_file(binary, {object.bytes});
   if (!error.empty()) return error;
   object.file = binary;
-  return replace_file(meta, {metadata(key, object).dump(1) + "\n"});
+  error = replace_file(meta, {metadata(key, object).dump(1) + "\n"});
+  std::error_code ignored;
+  if (!error.empty()) std::filesystem::remove(binary, ignored);
+  return error;
 }
 
 CachedObject Cache::get(const CacheKey& key, const std::function<CachedObject()>& build) {
@@ -227,22 +245,17 @@ TemporaryDirectory Cache::scratch() const {
 }
 
 std::filesystem::path Cache::unpack(std::span<const EmbeddedFile> files) {
-  std::string all;
+  std::string all, error = "no place can be written";
   for (const EmbeddedFile& file : files) all += fmt::format("{} {}\n{}", file.path, file.text.size(), file.text);
-  if (directory_.path.empty())
-    throw ToolchainError("no folder for headers can be written; set KDAGEN_CACHE_DIR to one that can");
-  const std::filesystem::path folder = directory_.path / ("include-" + hash_text(all));
-  for (const EmbeddedFile& file : files) {
-    const std::filesystem::path path = folder / file.path;
-    std::string error;
-    if (read_file(path, error, true) == file.text) continue;
-    std::error_code ignored;
-    std::filesystem::create_directories(path.parent_path(), ignored);
-    std::filesystem::permissions(folder, std::filesystem::perms::owner_all, ignored);
-    error = replace_file(path, {file.text});
-    if (!error.empty()) throw ToolchainError("cannot unpack a header: " + error);
-  }
-  return folder;
+  const std::string name = "include-" + hash_text(all);
+  if (!directory_.path.empty()) error = unpack_into(directory_.path / name, files);
+  if (error.empty()) return directory_.path / name;
+  const std::lock_guard lock(mutex_);
+  if (!fallback_) fallback_ = TemporaryDirectory(std::vector<std::filesystem::path>{});
+  if (fallback_) error = unpack_into(fallback_.path() / name, files);
+  if (!error.empty())
+    throw ToolchainError(fmt::format("cannot unpack headers: {}; set KDAGEN_CACHE_DIR to a folder with room", error));
+  return fallback_.path() / name;
 }
 
 }  // namespace kdagen::runtime

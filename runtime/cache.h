@@ -4,6 +4,7 @@
 #pragma once
 #include <cstdint>
 #include <functional>
+#include <mutex>
 #include <span>
 #include <string>
 #include <utility>
@@ -78,6 +79,8 @@ class Cache {
   std::string write(const CacheKey& key, CachedObject& object);
 
   CacheDirectory directory_;
+  std::mutex mutex_;
+  TemporaryDirectory fallback_;  // for headers, when the cache takes none
 };
 
 }  // namespace kdagen::runtime

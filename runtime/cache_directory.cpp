@@ -12,16 +12,29 @@
 
 #include <fmt/format.h>
 
+#include "runtime/files.h"
 #include "runtime/process.h"
 #include "runtime/warn.h"
 
 namespace kdagen::runtime {
 namespace {
 
+// A full disk still takes folders, so a file of the size of a compiler's is tried.
+bool has_room(const std::filesystem::path& folder) {
+  const std::string bytes(64 << 10, 'x');
+  const std::string_view pieces[] = {bytes};
+  const std::filesystem::path file = folder / "room";
+  if (!write_file_atomically(file, pieces, false).empty()) return false;
+  ::unlink(file.c_str());
+  return true;
+}
+
 std::filesystem::path make_temporary_in(const std::filesystem::path& parent) {
   std::string name = (parent / "kdagen-XXXXXX").string();
   if (!::mkdtemp(name.data())) return {};
-  return name;
+  if (has_room(name)) return name;
+  ::rmdir(name.c_str());
+  return {};
 }
 
 // mkdir -p with mode 0700 for what is missing.

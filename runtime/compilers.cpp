@@ -43,7 +43,8 @@ std::optional<std::filesystem::path> locate_nvcc() {
 }
 
 std::string output_of(const std::vector<std::string>& argv) {
-  const ProcessResult result = run_process(argv, {{}, {{"LC_ALL", "C"}}});
+  const TemporaryDirectory scratch({Cache::shared().directory().path});  // nvcc wants one even to list its targets
+  const ProcessResult result = run_process(argv, {{}, compiler_environment(scratch.path())});
   if (result.exit_code != 0)
     throw ToolchainError(
         fmt::format("{} ends with exit code {}:\n{}", fmt::join(argv, " "), result.exit_code, result.output));
