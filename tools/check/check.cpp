@@ -46,7 +46,7 @@ class Checker {
     if (!request_.forward && !request_.backward) throw UsageError("check: nothing to check; pass --pass fwd, bwd or both");
     choose_regimes();
     if (request_.backward) choose_pipeline();
-    forward_subject_ = make_subject(forward_);
+    if (request_.forward || needs_forward_outputs()) forward_subject_ = make_subject(forward_);
     if (request_.backward) make_backward_subjects();
   }
 
@@ -55,7 +55,7 @@ class Checker {
       inputs_ = workload_.inputs(problem_, regime, request_.seed);
       for (const Declaration& input : problem_.inputs) poison_unread(input, problem_.shape, inputs_.at(input.name));
       forward_outputs_.clear();
-      if (request_.forward || needs_forward_outputs()) forward_outputs_ = forward_subject_->run(inputs_, problem_.shape);
+      if (forward_subject_) forward_outputs_ = outputs_of(*forward_subject_, inputs_);
       if (request_.forward) check_forward(regime);
       if (request_.backward) check_backward(regime);
       if (request_.backward && regime == workload_.regimes().front()) check_derivative(regime);
@@ -98,15 +98,32 @@ class Checker {
       f32_subject_ = make_subject(backward_);
       return;
     }
+    stored_subject_ = make_subject(backward_);
+    if (request_.given_text) return;
     CompileOptions options = request_.options;
     options.grads = "f32";
     f32_backward_ = std::make_unique<Compilation>(request_.graph, Direction::bwd, options);
     f32_subject_ = make_subject(*f32_backward_);
-    stored_subject_ = make_subject(backward_);
   }
 
   bool needs_forward_outputs() const {
     return request_.backward && (consumer_.bf16_operands || !request_.options.save.empty());
+  }
+
+  /// A text that breaks the rules of the machine writes nothing: every output is then absent.
+  Tensors outputs_of(Subject& subject, const Tensors& inputs) {
+    failure_.clear();
+    try {
+      return subject.run(inputs, problem_.shape);
+    } catch (const CheckError& error) {
+      failure_ = error.what();
+      return {};
+    }
+  }
+
+  void add_run(CheckRun run) {
+    run.failure = failure_;
+    report_.runs.push_back(std::move(run));
   }
 
   // ---- one pass ----------------------------------------------------------------------------------------------------
@@ -166,13 +183,17 @@ class Checker {
     options.factor = error_factor;
     CheckRun run = new_run("fwd", regime, request_.options.grads, subject_name() + " against float64");
     run.outputs = compare_outputs(problem_, workload_, reference, stored(forward_outputs_), rewritten, options);
-    report_.runs.push_back(std::move(run));
+    add_run(std::move(run));
   }
 
   Tensors backward_inputs(const Tensors& upstream) {
     Tensors all = inputs_;
     for (auto& [name, tensor] : store_cotangents(upstream, backward_.kernel(Stage::derived), problem_)) all[name] = tensor;
-    for (const std::string& name : request_.options.save) all[name] = forward_outputs_.at(name);
+    for (const std::string& name : request_.options.save) {
+      auto saved = forward_outputs_.find(name);
+      if (saved == forward_outputs_.end()) throw CheckError("the forward wrote no " + name + ": " + failure_);
+      all[name] = saved->second;
+    }
     return all;
   }
 
@@ -211,30 +232,35 @@ class Checker {
   }
 
   void judge_backward(const std::string& regime, const Tensors& all, Reference& reference) {
-    kda::KernelOp rewritten = backward_.kernel(Stage::rewritten);
-    const Tensors f32 = f32_subject_->run(all, problem_.shape);
     ComparisonOptions options;
     options.regime = regime;
     options.factor = error_factor;
     options.consumer = rounded_ ? nullptr : &consumer_;
-    options.storage = "f32";
-    CheckRun run = new_run("bwd", regime, "f32", subject_name() + " against float64");
-    run.outputs = compare_outputs(problem_, workload_, reference, f32, rewritten, options);
-    report_.runs.push_back(std::move(run));
-
-    const std::string& grads = request_.options.grads;
-    options.storage.clear();
-    if (grads != "f32") {
-      run = new_run("bwd", regime, grads, subject_name() + " against float64");
-      const Tensors narrow = stored_subject_ ? stored_subject_->run(all, problem_.shape) : stored(f32);
-      run.outputs = compare_outputs(problem_, workload_, reference, narrow, rewritten, options);
-      report_.runs.push_back(std::move(run));
+    Tensors f32;
+    if (f32_subject_) {
+      f32 = outputs_of(*f32_subject_, all);
+      options.storage = "f32";
+      judge_gradients("f32", f32, reference, options);
+      if (consumer_.bf16_operands) judge_end_to_end(regime, f32, "f32");
     }
-    if (consumer_.bf16_operands) judge_end_to_end(regime, f32);
+    const std::string& grads = request_.options.grads;
+    if (grads == "f32") return;
+    options.storage.clear();
+    const Tensors narrow = stored_subject_ ? outputs_of(*stored_subject_, all) : stored(std::move(f32));
+    judge_gradients(grads, narrow, reference, options);
+    if (!f32_subject_ && consumer_.bf16_operands) judge_end_to_end(regime, narrow, "");
+  }
+
+  void judge_gradients(const std::string& grads, const Tensors& actual, const Reference& reference,
+                       const ComparisonOptions& options) {
+    CheckRun run = new_run("bwd", options.regime, grads, subject_name() + " against float64");
+    run.outputs =
+        compare_outputs(problem_, workload_, reference, actual, backward_.kernel(Stage::rewritten), options);
+    add_run(std::move(run));
   }
 
   /// Against the exact gradient of consumer(forward(inputs)), by the workload's own bounds.
-  void judge_end_to_end(const std::string& regime, const Tensors& f32) {
+  void judge_end_to_end(const std::string& regime, const Tensors& actual, const std::string& storage) {
     Reference exact;
     exact.tensors = workload_.end_to_end(problem_, inputs_, consumer_);
     exact.terms = workload_.parameter_terms(problem_, inputs_, exact.tensors);
@@ -246,12 +272,13 @@ class Checker {
     ComparisonOptions options;
     options.oracle = Oracle::end_to_end;
     options.regime = regime;
-    options.storage = "f32";
+    options.storage = storage;
     options.consumer = &consumer_;
-    CheckRun run = new_run("bwd", regime, "f32", subject_name() + " against the exact gradient of the whole pipeline");
+    CheckRun run = new_run("bwd", regime, storage.empty() ? request_.options.grads : storage,
+                           subject_name() + " against the exact gradient of the whole pipeline");
     run.oracle = "end_to_end";
-    run.outputs = compare_outputs(problem_, workload_, exact, f32, backward_.kernel(Stage::rewritten), options);
-    if (!run.outputs.empty()) report_.runs.push_back(std::move(run));
+    run.outputs = compare_outputs(problem_, workload_, exact, actual, backward_.kernel(Stage::rewritten), options);
+    if (!run.outputs.empty()) add_run(std::move(run));
   }
 
   /// Where nothing saturates: elsewhere a difference quotient is rounding noise.
@@ -272,6 +299,7 @@ class Checker {
   std::unique_ptr<Subject> forward_subject_, f32_subject_, stored_subject_;
   Tensors inputs_, forward_outputs_;
   std::optional<Tensors> attainable_;
+  std::string failure_;  ///< of the last run of a subject
   CheckReport report_;
 };
 

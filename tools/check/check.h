@@ -37,6 +37,8 @@ struct CheckRequest {
   Shape shape;  ///< chunk and dim are the graph's
   /// Builds what runs a compiled pass; needed unless on cpu. Throws what emission and compilation throw.
   std::function<std::unique_ptr<Subject>(Compilation&)> emit;
+  /// `emit` hands over one given text whatever it is asked for: only the gradients' own storage is judged.
+  bool given_text = false;
 };
 
 /// 300 ragged tokens in packed sequences (a single row, an empty one, dead rows at the end), 4 heads.

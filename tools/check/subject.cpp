@@ -101,13 +101,15 @@ class EmittedSubject : public Subject {
 
   Tensors run(const Tensors& inputs, const Shape& shape) override {
     std::map<std::string, runtime::HostTensor> buffers = fill_buffers(inputs, shape);
-    std::map<std::string, runtime::HostTensor> again = buffers;
+    std::map<std::string, runtime::HostTensor> again;
+    if (!repeated_) again = buffers;
     launch(buffers, shape, 1);
-    launch(again, shape, 2);
+    if (!again.empty()) launch(again, shape, 2);
+    repeated_ = true;
     Tensors result;
     for (const runtime::TensorInfo& info : kernel_->manifest().tensors) {
       if (info.direction != runtime::Direction::out) continue;
-      if (buffers.at(info.name).data != again.at(info.name).data)
+      if (!again.empty() && buffers.at(info.name).data != again.at(info.name).data)
         throw CheckError(fmt::format("{}: {} differs between two runs of the same text on the same input",
                                      kernel_->manifest().kernel, info.name));
       result[info.name] = read_back(info, buffers.at(info.name), shape);
@@ -190,6 +192,7 @@ class EmittedSubject : public Subject {
 
   std::unique_ptr<runtime::Kernel> kernel_;
   int device_ordinal_;
+  bool repeated_ = false;
 };
 
 }  // namespace

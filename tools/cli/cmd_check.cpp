@@ -34,7 +34,8 @@ std::string read_source(const std::string& path) {
 /// Emits a pass (or takes --source's text in its place) and loads it where it is to run.
 std::unique_ptr<Subject> emitted(Compilation& compilation, const Arguments& arguments) {
   emit::Emitted kernel = emit_kernel(compilation, "sm_90", arguments.force);
-  if (!arguments.source.empty()) kernel.text = read_source(arguments.source);
+  const bool judged = direction_name(compilation.direction()) == arguments.spec.pass;
+  if (!arguments.source.empty() && judged) kernel.text = read_source(arguments.source);
   if (arguments.on == "cuda") return emitted_subject(runtime::make_cuda_kernel(kernel.text, kernel.manifest), 0);
   return emitted_subject(runtime::make_emulated_kernel(kernel.text, kernel.manifest), -1);
 }
@@ -51,6 +52,7 @@ int run(const Arguments& arguments) {
   request.pipeline = arguments.pipeline;
   request.do_scale = arguments.do_scale;
   request.seed = arguments.seed;
+  request.given_text = !arguments.source.empty();
   request.shape = check_shape(arguments.tokens, arguments.seqlens, arguments.batch, arguments.heads);
   if (arguments.on != "cpu") request.emit = [&](Compilation& compilation) { return emitted(compilation, arguments); };
   CheckReport report = run_check(request);

@@ -33,7 +33,7 @@ std::string describe(const CheckRun& run) {
 }  // namespace
 
 bool CheckRun::ok() const {
-  return !outputs.empty() && std::all_of(outputs.begin(), outputs.end(), [](const Verdict& v) { return v.ok; });
+  return failure.empty() && !outputs.empty() && std::all_of(outputs.begin(), outputs.end(), [](const Verdict& v) { return v.ok; });
 }
 
 bool CheckReport::pass() const {
@@ -62,6 +62,7 @@ std::string to_text(const CheckReport& report) {
   size_t failed = 0, judged = 0;
   for (const CheckRun& run : report.runs) {
     text += describe(run) + '\n';
+    if (!run.failure.empty()) text += "  " + run.failure + '\n';
     text += fmt::format("  {:<12} {:>10} {:>10} {:>10} {:>10} {:>9}\n", "output", "rel_l2", "bound", "max_rel", "bound",
                         "kappa");
     for (const Verdict& v : run.outputs) {

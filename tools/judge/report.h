@@ -21,6 +21,7 @@ struct CheckRun {
   std::string oracle;     ///< kernel or end_to_end
   std::string comparison;  ///< what against what, for people; not in the JSON
   std::vector<Verdict> outputs;
+  std::string failure = {};  ///< why there are no outputs (a race, an access out of bounds, ...); not in the JSON
 
   bool ok() const;
 };
