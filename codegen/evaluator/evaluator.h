@@ -39,6 +39,8 @@ struct EvaluateOptions {
   bool round_inputs = true;
   /// f64 only: fill Result::error_bounds.
   bool running_error = false;
+  /// Fill Result::term_norms.
+  bool term_norms = false;
   /// Inner values to return, by the user's name.
   std::set<std::string> taps;
   /// Filled with the values of kda.detach if not null.
@@ -53,6 +55,9 @@ struct Result {
   /// With running_error: beside each element of `tensors` a first-order bound on |float32 - exact| of the same program
   /// (number.h); with store_rounding the storage rounding is included.
   Arrays error_bounds;
+  /// With term_norms, for the outputs that are sums over all tiles: beside each element the square root of the sum of
+  /// its squared terms (one a row of a tile). An output that is no linear function of such sums is left out.
+  Arrays term_norms;
 };
 
 /// Inputs by tensor name. An optional input that is absent reads as its declared `absent`. Throws UsageError when a required input is

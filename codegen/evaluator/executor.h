@@ -8,6 +8,7 @@
 
 #include "codegen/evaluator/evaluator.h"
 #include "codegen/evaluator/pointwise.h"
+#include "codegen/evaluator/term_norms.h"
 
 namespace kdagen::evaluator {
 
@@ -19,7 +20,7 @@ class Executor {
  public:
   Executor(const Program& program, const Instance& instance, const InputValues& inputs, const EvaluateOptions& options)
       : program_(program), instance_(instance), inputs_(inputs), options_(options), arrays_(program.slots),
-        tree_(orders::Tree<Number>::over_columns(program.dim)) {
+        tree_(orders::Tree<Number>::over_columns(program.dim)), terms_(program, instance.heads) {
     obey_rounds_ = options.obey_rounds || options.arithmetic == Arithmetic::f32;
     if (options.record_detached) options.record_detached->assign(program.detached, {});
   }
@@ -78,7 +79,9 @@ class Executor {
   void run_steps(kda::Section section) {
     for (const Step& step : program_.steps) {
       if (step.kind == Kind::tile_sum && section == kda::Section::Tile) accumulate(step);
-      if (step.section == section) run(step);
+      if (step.section != section) continue;
+      run(step);
+      if (options_.term_norms && section == kda::Section::Epilogue && step.kind != Kind::tile_sum) follow_terms(step);
     }
   }
 
@@ -231,6 +234,16 @@ class Executor {
     const Number* x = array(step.operands[0]).data();
     if (from.rows) x = over_rows(x, from, true, storage);
     tile_sums_[step.index].add(tile_number_, x);
+    if (options_.term_norms) terms_.add(step, array(step.operands[1]), axes(step.operands[1]));
+  }
+  void follow_terms(const Step& step) {
+    std::vector<std::vector<double>> operands(3);
+    for (int i = 0; i < 3; ++i) {
+      if (step.operands[i] < 0 || step.kind == Kind::sum) continue;
+      const Number* x = spread(step.operands[i], axes(step.result), scratch_[i]);
+      for (int64_t k = 0; k < count_of(axes(step.result)); ++k) operands[i].push_back(functions::plain(x[k]));
+    }
+    terms_.follow(step, operands);
   }
   void finish(const Step& step, std::vector<Number>& result) {
     Axes from = without_rows(step);
@@ -263,6 +276,9 @@ class Executor {
       int64_t offset = place == Place::token ? tile_.first_row * (count / tile_.rows)
                        : place == Place::chunk ? tile_number_ * count : 0;
       store(write, tensor, x, count, offset);
+      if (options_.term_norms && section == kda::Section::Epilogue && place == Place::param)
+        if (auto norms = terms_.norms(write.value, tensor.axes); !norms.empty())
+          result_.term_norms[tensor.name] = {std::move(norms), result_.tensors[tensor.name].shape};
     }
   }
 
@@ -292,6 +308,7 @@ class Executor {
   std::vector<Number> scratch_[3];
   orders::Tree<Number> tree_;
   std::vector<orders::TileSum<Number>> tile_sums_;
+  TermNorms terms_;
   Tile tile_{};
   int64_t tile_number_ = 0;
   Result result_;

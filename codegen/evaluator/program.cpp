@@ -172,6 +172,7 @@ class ProgramBuilder {
     } else if (auto sum = llvm::dyn_cast<kda::SumOp>(op)) {
       fill_reduction(step, op, sum.getOver());
       if (step.kind == Kind::sum && step.over.columns && !step.over.rows) use_factors(step, sum.getX());
+      if (step.kind == Kind::tile_sum) step.operands[1] = terms_of(sum.getX());
     } else if (auto max = llvm::dyn_cast<kda::MaxReduceOp>(op)) {
       fill_reduction(step, op, max.getOver());
       if (step.kind == Kind::tile_sum) refuse(op, "takes a maximum over tiles, which no kernel can do in one pass");
@@ -218,6 +219,12 @@ class ProgramBuilder {
     step.of_products = true;
     step.operands[1] = numbers_.lookup(product.getA());
     step.operands[2] = numbers_.lookup(product.getB());
+  }
+
+  /// What a sum over tiles adds up in the end: x before any sums inside the tile.
+  int terms_of(mlir::Value x) {
+    while (auto sum = x.getDefiningOp<kda::SumOp>()) x = sum.getX();
+    return numbers_.lookup(x);
   }
 
   /// Prologue and epilogue values keep an array of their own; in the tile phase an array is free after its last use.

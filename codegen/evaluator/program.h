@@ -45,7 +45,7 @@ struct Step {
   std::array<int, 3> operands{-1, -1, -1};  ///< value numbers
   int result = -1;
   Axes over;                 ///< sum, max_reduce, tile_sum: the in-tile axes summed over
-  bool of_products = false;  ///< sum: operands 1 and 2 are the factors, for the fma leaf
+  bool of_products = false;  ///< sum: operands 1 and 2 are the factors, for the fma leaf; tile_sum: operand 1 the terms
   bool exclusive = false, reverse = false;
   double number = 0, upper = 0;  ///< constant; shift: fill; clamp: lower and upper; scale_exactly: factor
   int64_t amount = 0;            ///< shift

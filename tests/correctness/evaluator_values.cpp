@@ -178,21 +178,30 @@ TEST(Evaluator, ParameterSumsAndEpilogue) {
   EvaluateOptions options;
   options.round_inputs = false;
   options.taps = {"a", "inner"};
+  options.term_norms = true;
   Result result = evaluate(kernel, inputs, instance, options);
-  double all = 0;
+  double all = 0, all_squares = 0;
   for (int h = 0; h < 3; ++h) {
-    double a = std::exp(inputs["a_log"].values[h]), head = 0;
+    double a = std::exp(inputs["a_log"].values[h]), head = 0, head_squares = 0;
     EXPECT_NEAR(result.tensors["a"].values[h], a, 1e-15);
     for (int d = 0; d < 12; ++d) {
-      double sum = 0;
-      for (int row = 0; row < 253; ++row) sum += a * inputs["x"].values[(row * 3 + h) * 12 + d];
+      double sum = 0, squares = 0;
+      for (int row = 0; row < 253; ++row) {
+        double term = a * inputs["x"].values[(row * 3 + h) * 12 + d];
+        sum += term, squares += term * term;
+      }
+      EXPECT_NEAR(result.term_norms["dw"].values[h * 12 + d], std::sqrt(squares), 1e-12);
+      head_squares += squares;
       EXPECT_NEAR(result.tensors["dw"].values[h * 12 + d], sum, 1e-12);
       head += sum;
     }
     EXPECT_NEAR(result.tensors["da"].values[h], head * a, 1e-11);
-    all += head;
+    EXPECT_NEAR(result.term_norms["da"].values[h], std::sqrt(head_squares) * a, 1e-11);
+    all += head, all_squares += head_squares;
   }
   EXPECT_NEAR(result.tensors["all"].values[0], all, 1e-11);
+  EXPECT_NEAR(result.term_norms["all"].values[0], std::sqrt(all_squares), 1e-11);
+  EXPECT_EQ(result.term_norms.count("y"), 0u);
   EXPECT_EQ(result.tensors["inner"].values, result.tensors["y"].values);
 }
 
