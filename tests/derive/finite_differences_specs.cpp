@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every shipped spec, with its default options and others, against central differences of its forward.
+// Every shipped spec, with its default options and others, against central differences of its forward; rewritten
+// against unrewritten.
 #include <cmath>
 
 #include <gtest/gtest.h>
@@ -7,6 +8,7 @@
 #include "codegen/derive/derive.h"
 #include "codegen/evaluator/finite_differences.h"
 #include "codegen/import/from_graph.h"
+#include "codegen/pipeline.h"
 #include "kdagen/registry.h"
 #include "tests/common/kernels.h"
 
@@ -48,6 +50,67 @@ void expect_gradients(const std::string& name, Settings settings) {
        compare_with_finite_differences(forward, only_kernel(*backward), inputs, cotangents, instance, measure)) {
     EXPECT_FALSE(!(found.rel_l2 <= 1e-7)) << found.name << ": " << found.rel_l2;
     EXPECT_FALSE(!(found.directional <= 1e-6)) << found.name << ": " << found.directional;
+  }
+}
+
+/// Inputs in storage precision, and cotangents that make output * cotangent O(1).
+Arrays draw_scaled(kda::KernelOp forward, kda::KernelOp kernel, const Instance& instance) {
+  Arrays arrays = draw_inputs(forward, instance, 31, -1.2, 1.2);
+  Arrays exponents = evaluator::output_exponents(forward, arrays, instance);
+  for (auto& [name, array] : draw_inputs(kernel, instance, 33, -1, 1)) {
+    if (arrays.count(name)) continue;
+    if (auto found = exponents.find(name.substr(1)); found != exponents.end())
+      for (size_t i = 0; i < array.values.size(); ++i) array.values[i] *= std::exp2(-found->second.values[i]);
+    arrays[name] = array;
+  }
+  return arrays;
+}
+
+/// Both passes: rewritten float64 against unrewritten float64 (operands=exact changes no function), and the rewritten
+/// program in float32 within the error bound of the same program in float64.
+void expect_rewrites_right(const std::string& name, Settings settings) {
+  std::string text = name;
+  for (const auto& [key, value] : settings) text += " " + key + "=" + value;
+  SCOPED_TRACE(text);
+  CompileOptions options = take_compile_options(settings);
+  std::string graph = spec_graph(registered(name), Options(settings));
+  for (Direction direction : {Direction::fwd, Direction::bwd}) {
+    Compilation compilation(graph, direction, options);
+    kda::KernelOp rewritten = compilation.kernel(Stage::rewritten), plain = compilation.kernel(Stage::derived);
+    Instance instance = Instance::packed_row({rewritten.chunk() + 3, 0, 5, 2 * rewritten.chunk()}, 2, 2);
+    Arrays inputs = draw_scaled(compilation.kernel(Stage::kda), rewritten, instance);
+    if (options.operands == Operands::exact)
+      for (const auto& found : compare_kernels(rewritten, plain, inputs, instance)) {
+        EXPECT_FALSE(!(found.rel_l2 <= 1e-10)) << direction_name(direction) << " " << found.name << ": " << found.rel_l2;
+        EXPECT_FALSE(!(found.max_rel <= 1e-10)) << direction_name(direction) << " " << found.name << ": " << found.max_rel;
+      }
+    evaluator::EvaluateOptions exact, single;
+    exact.running_error = exact.obey_rounds = true;
+    single.arithmetic = evaluator::Arithmetic::f32;
+    auto reference = evaluate(rewritten, inputs, instance, exact), result = evaluate(rewritten, inputs, instance, single);
+    for (const auto& [tensor, array] : reference.tensors)
+      for (size_t i = 0; i < array.values.size(); ++i)
+        ASSERT_FALSE(!(std::fabs(result.tensors[tensor].values[i] - array.values[i]) <=
+                       reference.error_bounds[tensor].values[i]))
+            << direction_name(direction) << " " << tensor << "[" << i << "]: " << result.tensors[tensor].values[i]
+            << " for " << array.values[i] << ", bound " << reference.error_bounds[tensor].values[i];
+  }
+}
+
+TEST(Rewritten, ComputesTheSame) {
+  for (const RegisteredSpec& spec : registered_specs())
+    for (const char* operands : {"exact", "rounded"}) {
+      expect_rewrites_right(spec.name, {{"dim", "32"}, {"operands", operands}});
+      expect_rewrites_right(spec.name, {{"dim", "20"}, {"chunk", "8"}, {"operands", operands}, {"out", "f32"}});
+    }
+}
+TEST(Rewritten, HandOverForms) {
+  for (const char* operands : {"exact", "rounded"}) {
+    for (const char* handover : {"raw", "premult", "premult4", "fused"})
+      expect_rewrites_right("kda_k1", {{"dim", "16"}, {"handover", handover}, {"diag", "1"}, {"operands", operands}});
+    for (const char* handover : {"raw", "premult4"})
+      expect_rewrites_right("kda_k1", {{"dim", "16"}, {"handover", handover}, {"gt", "pure"}, {"operands", operands}});
+    expect_rewrites_right("kda_k1", {{"dim", "16"}, {"anchor", "static"}, {"operands", operands}});
   }
 }
 
