@@ -86,6 +86,8 @@ std::vector<Obligation> obligations(KernelOp kernel) {
   std::set<std::pair<void*, double>> seen;
   for (Operation& op : kernel.block()) {
     if (!llvm::isa<kda::ExpOp, kda::Exp2Op>(op) || kda::section_of(op.getResult(0)) != kda::Section::Tile) continue;
+    auto input = op.getOperand(0).getDefiningOp<kda::InputOp>();
+    if (input && input.getStorage().isInteger(8)) continue;
     Obligation obligation{&op};
     if (seen.insert({obligation.argument().getAsOpaquePointer(), obligation.units()}).second) result.push_back(obligation);
   }

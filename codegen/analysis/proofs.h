@@ -17,7 +17,8 @@ struct Obligation {
   Interval range(const Ranges& ranges) const;
 };
 
-/// In program order, one for each distinct argument.
+/// In program order, one for each distinct argument. Row exponents that the caller hands over with a cotangent are
+/// integers of a byte and need no proof.
 std::vector<Obligation> obligations(kda::KernelOp kernel);
 
 /// Whether the range passes; with a margin for the roundings of the argument's own computation.
