@@ -132,6 +132,31 @@ TEST(SpecGradients, HandOverForms) {
   for (const char* handover : {"raw", "premult4"})
     expect_gradients("kda_k1", {{"dim", "16"}, {"handover", handover}, {"gt", "pure"}, {"lower_bound", "-2"}});
 }
+/// Cotangents as fp16 with a power of two a row give what their products give as f32.
+TEST(SpecGradients, StoredCotangents) {
+  Settings settings{{"dim", "16"}, {"grads", "f32"}};
+  mlir::MLIRContext context;
+  CompileOptions plain = take_compile_options(settings), by_row = plain;
+  by_row.upstream = Upstream::fp16row;
+  auto module = import_graph(spec_graph(registered("kda_k1"), Options(settings)), context);
+  auto from_f32 = derive(only_kernel(*module), plain), from_fp16 = derive(only_kernel(*module), by_row);
+  Instance instance = Instance::packed_row({19, 3}, 2, 1);
+  Arrays stored = draw_inputs(only_kernel(*from_fp16), instance, 3), products = stored;
+  for (auto& [name, array] : stored) {
+    auto exponent = stored.find(name + "_exp");
+    if (exponent == stored.end()) continue;
+    std::vector<double>& exponents = exponent->second.values;
+    for (double& value : exponents) value = std::round(value * 9);
+    size_t width = array.values.size() / exponents.size();
+    for (size_t i = 0; i < array.values.size(); ++i) {
+      array.values[i] = std::round(array.values[i] * 1024) / 1024;
+      products[name].values[i] = std::ldexp(array.values[i], int(exponents[i / width]));
+    }
+  }
+  auto expected = evaluate(only_kernel(*from_f32), products, instance).tensors;
+  for (const auto& [name, array] : evaluate(only_kernel(*from_fp16), stored, instance).tensors)
+    EXPECT_FALSE(!(evaluator::compare(name, array.values, expected[name].values).rel_l2 <= 1e-14)) << name;
+}
 TEST(SpecGradients, SavedValues) {
   expect_gradients("kda_k1", {{"dim", "16"}, {"save", "g_c,q_inv"}});
 }
