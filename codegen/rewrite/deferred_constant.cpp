@@ -18,8 +18,37 @@ struct Scaled {
   bool scaled() const { return !scalar.is(1.0); }
 };
 
-/// Whether a constant may be taken off `value`: nobody else uses the scaled number.
-bool may_split(Value value) { return value.hasOneUse() && depends_on_cotangent(value); }
+bool cancels(const Scalar& scalar, const Scalar& other) {
+  return llvm::any_of(other.symbols, [&](const auto& entry) {
+    auto mine = scalar.symbols.find(entry.first);
+    return mine != scalar.symbols.end() && (mine->second.power > 0) != (entry.second.power > 0);
+  });
+}
+
+/// Whether `value`, on its way from here through linear ops to the results, meets a constant that cancels a symbol.
+bool cancels_at(Operation* user, Value value, const Scalar& scalar) {
+  while (true) {
+    if (user->getNumResults() != 1 || !llvm::isa<MulOp, NegOp, ScanOp, SumOp, BroadcastOp, AddOp, SubOp>(user)) return false;
+    Value other = llvm::isa<MulOp>(user) ? user->getOperand(user->getOperand(0) == value ? 1 : 0) : Value();
+    if (other && !depends_on_cotangent(other) && cancels(scalar, product_of(other, through_all).coefficient)) return true;
+    value = user->getResult(0);
+    if (!value.hasOneUse()) return false;
+    user = *value.user_begin();
+  }
+}
+bool cancels_later(Value value, const Scalar& scalar) {
+  return value.hasOneUse() && cancels_at(*value.user_begin(), value, scalar);
+}
+
+/// Whether a constant may be taken off `value`: nobody else uses the scaled number, or all who do get rid of it.
+bool may_split(Value value) {
+  if (!depends_on_cotangent(value) || value.hasOneUse()) return depends_on_cotangent(value);
+  auto op = value.getDefiningOp<MulOp>();
+  auto scalar = op ? constant_scalar(op.getB()) : std::nullopt;
+  return scalar && llvm::all_of(value.getUsers(), [&](Operation* user) {
+           return llvm::isa<MulOp>(user) && cancels_at(user, value, *scalar);
+         });
+}
 
 Scaled split(Value value) {
   if (!may_split(value)) return {Scalar(), value};
@@ -63,22 +92,6 @@ Scalar signless(Scalar scalar) {
   return scalar;
 }
 
-/// Whether `value`, on its way through linear ops to the results, meets a constant that cancels a symbol of `scalar`.
-bool cancels_later(Value value, const Scalar& scalar) {
-  while (value.hasOneUse()) {
-    Operation* user = *value.user_begin();
-    if (user->getNumResults() != 1 || !llvm::isa<MulOp, NegOp, ScanOp, SumOp, BroadcastOp, AddOp, SubOp>(user)) return false;
-    Value other = llvm::isa<MulOp>(user) ? user->getOperand(user->getOperand(0) == value ? 1 : 0) : Value();
-    if (other && !depends_on_cotangent(other)) {
-      for (const auto& [name, symbol] : product_of(other, through_all).coefficient.symbols)
-        if (auto mine = scalar.symbols.find(name); mine != scalar.symbols.end() && (mine->second.power > 0) != (symbol.power > 0))
-          return true;
-    }
-    value = user->getResult(0);
-  }
-  return false;
-}
-
 struct Deferral {
   Builder& build;
 
@@ -100,11 +113,7 @@ struct Deferral {
   Value parameter(const Scaled& scaled, Value x, Value y) {
     if (section_of(y) != Section::Prologue || !scaled.scaled()) return {};
     Product product = product_of(y, through_all);
-    bool cancels = llvm::any_of(product.coefficient.symbols, [&](auto& entry) {
-      auto mine = scaled.scalar.symbols.find(entry.first);
-      return mine != scaled.scalar.symbols.end() && (mine->second.power > 0) != (entry.second.power > 0);
-    });
-    if (!cancels || product.factors.empty()) return {};
+    if (!cancels(scaled.scalar, product.coefficient) || product.factors.empty()) return {};
     Scalar scalar = std::exchange(product.coefficient, Scalar()) * scaled.scalar;
     return times(build, build.mul(scaled.value, build_product(build, product, {})), scalar);
   }

@@ -6,9 +6,9 @@
 //   c1*(c2*x) -> (c1*c2)*x     ln2*ln2^-1 = 1
 //   c*x + y -> c*(x + c^-1*y)  where y has fewer axes than x and a later constant cancels against c
 //   x*(c*p) -> c*(x*p)         where p depends on parameters alone and c cancels against a constant of x
-// Guard: values that depend on cotangents (the forward keeps its roundings); the scaled value has no other use; a
-// constant does not move to a value with more axes, unless the other summand brings the same one along. Factors common
-// to all summands are symbols; numbers move only where all have the same size.
+// Guard: values that depend on cotangents (the forward keeps its roundings); the scaled value has no other use, or all
+// its uses cancel the constant; a constant does not move to a value with more axes, unless the other summand brings the
+// same one along. Factors common to all summands are symbols; numbers move only where all have the same size.
 // Why: in the adjoint of 2^x the ln2 belongs to every term alike and cancels against the log2e of the gate.
 #pragma once
 #include "codegen/rewrite/rewrite.h"

@@ -22,8 +22,9 @@ namespace kdagen::kda {
 
 struct RewriteOptions {
   /// Outputs stored narrower than f32 form the cotangents of their exponents from the stored, rounded number. Needs
-  /// `forward`: the forward as it will be emitted (prepare_forward), not rewritten yet.
+  /// `forward`.
   bool rounded_operands = false;
+  /// For a backward: its forward as it will be emitted (prepare_forward), not rewritten yet. Tells what is stored how.
   KernelOp forward;
   /// Whether the argument of an exp2 (log2 units) is proven to lie inside (-126, 126). Not set: nothing is proven.
   std::function<bool(mlir::Value exp2_argument)> proven_exponent;

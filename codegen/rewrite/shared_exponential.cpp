@@ -2,6 +2,7 @@
 #include "codegen/rewrite/shared_exponential.h"
 
 #include "codegen/rewrite/values.h"
+#include "llvm/ADT/DenseSet.h"
 
 using namespace mlir;
 
@@ -20,12 +21,50 @@ Exp2Op exponential_of(Value argument, bool negative) {
   return {};
 }
 
+using Pairs = llvm::DenseSet<std::pair<Value, Value>>;
+
+/// Whether a value of the forward is computed by the backward as `other`, or read there as a residual.
+bool same_value(Value value, Value other, Pairs& known) {
+  Operation *a = value.getDefiningOp(), *b = other.getDefiningOp();
+  if (auto input = llvm::dyn_cast<InputOp>(b); input && input.getRole() == "residual")
+    return user_name(value) == input.getTensor().str();
+  if (known.contains({value, other})) return true;
+  bool same = a->getName() == b->getName() && a->getAttrDictionary() == b->getAttrDictionary() &&
+              llvm::all_of(llvm::zip(a->getOperands(), b->getOperands()), [&](auto operands) {
+                return same_value(std::get<0>(operands), std::get<1>(operands), known);
+              });
+  if (same) known.insert({value, other});
+  return same;
+}
+
+/// The forward's residual that holds 2^argument.
+OutputOp saved_exponential(KernelOp forward, Value argument) {
+  if (!forward) return {};
+  Pairs known;
+  for (auto output : forward.block().getOps<OutputOp>()) {
+    auto exp2 = output.getRole() == "residual" ? output.getValue().getDefiningOp<Exp2Op>() : Exp2Op();
+    if (exp2 && same_value(exp2.getX(), argument, known)) return output;
+  }
+  return {};
+}
+
 struct SharedExponential {
   IRRewriter rewriter;
   const RewriteOptions& options;
   RewriteReport& report;
 
   bool proven(Value argument) { return options.proven_exponent && options.proven_exponent(argument); }
+
+  /// 2^argument of a column, computed or read.
+  Value column_exponential(Builder& build, Exp2Op op, Value argument) {
+    KernelOp kernel = kernel_of(op);
+    OutputOp saved = kernel.getDirection() == "bwd" ? saved_exponential(options.forward, argument) : OutputOp();
+    if (!saved) return build.exp2(argument);
+    for (auto input : kernel.block().getOps<InputOp>())
+      if (input.getTensor() == saved.getTensor() && input->isBeforeInBlock(op)) return input;
+    return rewriter.create<InputOp>(named(saved.getLoc(), saved.getTensor()), argument.getType(), saved.getTensor(), "residual",
+                                    saved.getStorage(), FloatAttr(), FloatAttr(), false, FloatAttr());
+  }
 
   void apply(Exp2Op op) {
     auto sub = without_broadcast(op.getX()).getDefiningOp<SubOp>();
@@ -42,7 +81,7 @@ struct SharedExponential {
     // both may stand elsewhere already: equal values are merged afterwards
     Value by_row = build.exp2(rows_negative ? build.neg(rows) : rows);
     report.fired("shared-exponential", op.getLoc());
-    replace(rewriter, op, build.mul(build.exp2(argument), by_row));
+    replace(rewriter, op, build.mul(column_exponential(build, op, argument), by_row));
   }
 };
 

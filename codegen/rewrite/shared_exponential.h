@@ -5,7 +5,7 @@
 // Guard: b has no rows (a total, a value a chunk), a has; -a (or a), b (or -b) and b-a are all proven to lie inside
 // (-126, 126). Unproven, each difference stays one exponential of a subtracted argument.
 // Forward and backward alike: the rule looks at the forward's values alone, and derive keeps every exponential it uses.
-// Better still before derive, on the forward: then a saved 2^b serves the backward too.
+// Where the forward saves 2^b, the backward reads it.
 #pragma once
 #include "codegen/rewrite/rewrite.h"
 

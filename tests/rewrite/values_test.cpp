@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every shipped spec: the rewritten program against the unrewritten one in float64, and what fired.
+#include <cmath>
+
+#include <gtest/gtest.h>
+
+#include "codegen/evaluator/finite_differences.h"
+#include "codegen/import/from_graph.h"
+#include "codegen/pipeline.h"
+#include "kdagen/registry.h"
+#include "tests/common/kernels.h"
+
+namespace kdagen {
+namespace {
+using evaluator::Arrays;
+using evaluator::Instance;
+using kdagen::testing::draw_inputs;
+using Settings = std::map<std::string, std::string>;
+
+const RegisteredSpec& registered(const std::string& name) {
+  for (const RegisteredSpec& spec : registered_specs())
+    if (spec.name == name) return spec;
+  throw UsageError("no spec is called " + name);
+}
+
+Compilation compiled(const std::string& name, Direction direction, Settings settings) {
+  CompileOptions options = take_compile_options(settings);
+  return Compilation(spec_graph(registered(name), Options(settings)), direction, options);
+}
+
+/// Forward inputs, and cotangents scaled so that output * cotangent is O(1).
+Arrays inputs_of(Compilation& program, const Instance& instance) {
+  kda::KernelOp forward = program.kernel(Stage::kda);
+  Arrays inputs = draw_inputs(forward, instance, 21, -1.2, 1.2);
+  Arrays exponents = evaluator::output_exponents(forward, inputs, instance);
+  for (auto& [name, array] : draw_inputs(program.kernel(Stage::derived), instance, 23, -1, 1)) {
+    auto found = exponents.find(name.substr(1));
+    if (inputs.count(name) || found == exponents.end()) continue;
+    for (size_t i = 0; i < array.values.size(); ++i) array.values[i] *= std::exp2(-found->second.values[i]);
+    inputs[name] = array;
+  }
+  return inputs;
+}
+
+/// `tolerance` relative, in the 2-norm of each output.
+void expect_unchanged(const std::string& name, Settings settings, Direction direction = Direction::bwd) {
+  std::string text = name + " " + std::string(direction_name(direction));
+  for (const auto& [key, value] : settings) text += " " + key + "=" + value;
+  SCOPED_TRACE(text);
+  settings.emplace("operands", "exact");
+  Compilation program = compiled(name, direction, settings);
+  int64_t chunk = program.kernel(Stage::kda).chunk();
+  Instance instance = Instance::packed_row({chunk + 3, 0, 5}, 2, 2);
+  auto found = evaluator::compare_kernels(program.kernel(Stage::rewritten), program.kernel(Stage::derived),
+                                          inputs_of(program, instance), instance);
+  EXPECT_FALSE(found.empty());
+  for (const auto& output : found) EXPECT_FALSE(!(output.rel_l2 <= 1e-12)) << output.name << ": " << output.rel_l2;
+}
+
+TEST(RewrittenValues, DefaultOptions) {
+  ASSERT_GE(registered_specs().size(), 6u);
+  for (const RegisteredSpec& spec : registered_specs())
+    for (Direction direction : {Direction::fwd, Direction::bwd}) expect_unchanged(spec.name, {{"dim", "32"}}, direction);
+}
+TEST(RewrittenValues, OtherSizes) {
+  for (const RegisteredSpec& spec : registered_specs()) {
+    expect_unchanged(spec.name, {{"dim", "96"}, {"chunk", "8"}});
+    expect_unchanged(spec.name, {{"dim", "20"}, {"chunk", "24"}});
+  }
+}
+TEST(RewrittenValues, HandOverForms) {
+  for (const char* handover : {"raw", "premult", "premult4", "fused"})
+    for (const char* diag : {"0", "1"}) expect_unchanged("kda_k1", {{"dim", "16"}, {"handover", handover}, {"diag", diag}});
+  for (const char* handover : {"raw", "premult4"})
+    for (const char* chunk : {"16", "64"})
+      expect_unchanged("kda_k1", {{"dim", "16"}, {"handover", handover}, {"gt", "pure"}, {"chunk", chunk}});
+  expect_unchanged("kda_k1", {{"dim", "16"}, {"anchor", "static"}});
+  expect_unchanged("kda_k1", {{"dim", "16"}, {"upstream", "fp16row"}});
+}
+
+int firings(Compilation& program, const std::string& rewrite) { return program.rewrites().firings(rewrite); }
+
+template <typename OpTy>
+int count_over(kda::KernelOp kernel, kda::AxisRole role) {
+  int count = 0;
+  for (auto op : kernel.block().getOps<OpTy>()) count += kda::has_role(op.getResult(), role);
+  return count;
+}
+
+TEST(RewrittenText, RawHandOver) {
+  Compilation program = compiled("kda_k1", Direction::bwd, {{"operands", "exact"}});
+  EXPECT_EQ(firings(program, "projection"), 2);
+  EXPECT_EQ(firings(program, "factored-decay"), 1);
+  EXPECT_EQ(firings(program, "stable-sigmoid"), 2);
+  EXPECT_EQ(firings(program, "shared-exponential"), 1);
+  EXPECT_EQ(firings(program, "complement-scan"), 0);
+  kda::KernelOp kernel = program.kernel(Stage::rewritten);
+  // 2^{g_c} and 2^{-g_c} an element, 2^{g_T} a column
+  EXPECT_EQ(count_over<kda::Exp2Op>(kernel, kda::AxisRole::Rows), 2);
+  EXPECT_EQ(count_over<kda::Exp2Op>(kernel, kda::AxisRole::Feature), 3);
+  EXPECT_EQ(count_over<kda::ScanOp>(kernel, kda::AxisRole::Rows), 2);  // g_c, and the suffix sum of dg_c
+  // no ln2 but the gate's own log2e
+  std::string constants;
+  for (auto op : kernel.block().getOps<kda::ConstantOp>()) constants += kda::Scalar::of(op).text() + " ";
+  EXPECT_EQ(constants, "eps log2e*lower_bound scale lower_bound ");
+}
+
+TEST(RewrittenText, PureTotal) {
+  Compilation program = compiled("kda_k1", Direction::bwd, {{"operands", "exact"}, {"gt", "pure"}});
+  EXPECT_EQ(firings(program, "complement-scan"), 1);
+  kda::KernelOp kernel = program.kernel(Stage::rewritten);
+  int suffix = 0, prefix = 0;
+  for (auto op : kernel.block().getOps<kda::ScanOp>()) {
+    suffix += op.getReverse() && !op.getExclusive();
+    prefix += !op.getReverse() && op.getExclusive();
+  }
+  EXPECT_EQ(suffix, 1);
+  EXPECT_EQ(prefix, 1);
+  // one log2e, on a column
+  for (auto op : kernel.block().getOps<kda::MulOp>())
+    if (auto scalar = kda::constant_scalar(op.getB()); scalar && *scalar == kda::Scalar::ln2().inverse())
+      EXPECT_FALSE(kda::has_role(op.getResult(), kda::AxisRole::Rows));
+}
+
+TEST(RewrittenText, SavedExponentialIsRead) {
+  Compilation program = compiled("kda_k1", Direction::bwd, {{"save", "g_c,e_T"}});
+  kda::KernelOp kernel = program.kernel(Stage::rewritten);
+  std::vector<std::string> residuals;
+  for (auto op : kernel.block().getOps<kda::InputOp>())
+    if (op.getRole() == "residual") residuals.push_back(op.getTensor().str());
+  EXPECT_EQ(residuals, (std::vector<std::string>{"g_c", "e_T"}));
+  EXPECT_EQ(count_over<kda::ScanOp>(kernel, kda::AxisRole::Rows), 1);  // the gates are not summed again
+}
+
+TEST(RewrittenText, UnprovenExponentsStay) {
+  Compilation program = compiled("kda_k1", Direction::bwd, {{"chunk", "32"}});
+  EXPECT_EQ(firings(program, "shared-exponential"), 0);
+  Compilation gla = compiled("gla", Direction::bwd, {{"chunk", "64"}});
+  EXPECT_EQ(firings(gla, "shared-exponential"), 0);
+}
+
+/// The rounded numbers are what the forward stores, whatever the type.
+TEST(RewrittenText, RoundedOperands) {
+  for (const char* out : {"bf16", "fp16"}) {
+    Compilation program = compiled("kda_k1", Direction::bwd, {{"out", out}, {"dim", "16"}});
+    EXPECT_EQ(firings(program, "rounded-operand"), 4) << out;
+    EXPECT_EQ(firings(program, "factored-decay"), 0) << out;
+    for (auto op : program.kernel(Stage::rewritten).block().getOps<kda::RoundOp>())
+      EXPECT_EQ(op.getStorage().isBF16(), std::string(out) == "bf16");
+  }
+  Compilation exact = compiled("kda_k1", Direction::bwd, {{"out", "f32"}});
+  EXPECT_EQ(firings(exact, "rounded-operand"), 0);
+  EXPECT_EQ(firings(exact, "factored-decay"), 1);
+}
+
+/// Without real rounding the rounded program is the unrewritten one.
+TEST(RewrittenValues, RoundedOperandsWithoutRounding) {
+  for (Settings settings : {Settings{}, Settings{{"gt", "pure"}}, Settings{{"handover", "premult4"}}, Settings{{"save", "g_c"}}}) {
+    settings.insert({{"dim", "16"}, {"operands", "rounded"}});
+    expect_unchanged("kda_k1", settings);
+  }
+  expect_unchanged("gla", {{"dim", "16"}, {"operands", "rounded"}});
+}
+
+}  // namespace
+}  // namespace kdagen
