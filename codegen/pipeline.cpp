@@ -60,8 +60,8 @@ OwningOpRef<ModuleOp> Compilation::run_step(Stage stage) {
       OwningOpRef<ModuleOp> result = module(Stage::derived).clone();
       kda::RewriteOptions how;
       how.rounded_operands = options_.operands != Operands::exact;
-      OwningOpRef<ModuleOp> forward;
-      if (direction_ == Direction::bwd && how.rounded_operands) {
+      OwningOpRef<ModuleOp> forward;  // tells what is stored how
+      if (direction_ == Direction::bwd) {
         forward = prepare_forward(kernel(Stage::kda), without_taps(options_));
         how.forward = only_kernel(*forward);
       }

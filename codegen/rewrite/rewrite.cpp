@@ -30,10 +30,15 @@ void RewriteReport::fired(const std::string& name, Location location) {
   if (!line.empty() && !llvm::is_contained(entry->spec_lines, line)) entry->spec_lines.push_back(line);
 }
 
-static void tidy(KernelOp kernel, RewriteReport& report) {
+namespace {
+/// The first two compare with the forward as it was before any rewriting.
+bool reads_the_forward(llvm::StringRef step) { return step == "rounded-operand" || step == "shared-exponential"; }
+
+void tidy(KernelOp kernel, RewriteReport& report) {
   identities(kernel, report);
   clean_up(kernel);
 }
+}  // namespace
 
 RewriteReport rewrite(ModuleOp module, const RewriteOptions& options) {
   RewriteReport report;
@@ -42,8 +47,8 @@ RewriteReport rewrite(ModuleOp module, const RewriteOptions& options) {
   auto with_options = [&](auto rewrite) { return Step([=, &options, &report](KernelOp kernel) { rewrite(kernel, options, report); }); };
   const std::pair<const char*, Step> steps[] = {
       {"rounded-operand", with_options(rounded_operand)},
-      {"identities", with(identities)},
       {"shared-exponential", with_options(shared_exponential)},
+      {"identities", with(identities)},
       {"stable-sigmoid", with(stable_sigmoid)},
       {"projection", with(projection)},
       {"complement-scan", with(complement_scan)},
@@ -58,7 +63,8 @@ RewriteReport rewrite(ModuleOp module, const RewriteOptions& options) {
   for (KernelOp kernel : module.getOps<KernelOp>())
     for (const auto& [name, step] : steps) {
       step(kernel);
-      tidy(kernel, report);
+      clean_up(kernel);
+      if (!reads_the_forward(name)) tidy(kernel, report);
     }
   return report;
 }

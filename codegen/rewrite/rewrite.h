@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rewrites kda IR with numerics in mind: named rules, each `pattern -> result if guard` in a header of its own.
 //
-// Order (rewrite.cpp); before and after each step equal values are merged, dead ones dropped and identities applied:
+// Order (rewrite.cpp); after each step equal values are merged and dead ones dropped, after `identities` these are applied
+// again each time:
 //   rounded-operand      on the plain chain rule, where y*dy still stands in one piece
-//   shared-exponential   on whole families, before a use is rewritten away
-//   stable-sigmoid, projection, complement-scan
+//   shared-exponential   on whole families, before a use is rewritten away; both compare with the forward as it was
+//   identities, stable-sigmoid, projection, complement-scan
 //   factored-decay       when dx and the operands of the scans have their final terms
 //   deferred-constant    when these have their final sums
 //   parameter-hoisting

@@ -57,7 +57,7 @@ struct SharedExponential {
 
   /// 2^argument of a column, computed or read.
   Value column_exponential(Builder& build, Exp2Op op, Value argument) {
-    KernelOp kernel = kernel_of(op);
+    KernelOp kernel = kernel_of(op.getOperation());
     OutputOp saved = kernel.getDirection() == "bwd" ? saved_exponential(options.forward, argument) : OutputOp();
     if (!saved) return build.exp2(argument);
     for (auto input : kernel.block().getOps<InputOp>())
