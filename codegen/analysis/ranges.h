@@ -34,6 +34,9 @@ class Ranges {
   mutable llvm::DenseMap<mlir::Value, Interval> known_;
 };
 
+/// An op may carry what was proven of its result before a transformation hid it: DenseF64ArrayAttr {lo, hi}.
+constexpr const char* proven_range_attribute = "kda.range";
+
 /// Ranges of every value of the kernel.
 Ranges analyse(kda::KernelOp kernel, Assumptions assumptions = {});
 

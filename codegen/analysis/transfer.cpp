@@ -149,6 +149,8 @@ Interval transfer(Operation* op, const Assumptions& assumptions, IntervalOf of) 
   Interval result = from_operands(op, assumptions, of);
   if (std::isnan(result.lo)) result.lo = -infinity;
   if (std::isnan(result.hi)) result.hi = infinity;
+  if (auto proven = op->getAttrOfType<DenseF64ArrayAttr>(proven_range_attribute); proven && proven.size() == 2)
+    result = intersect(result, {proven[0], proven[1]});
   return intersect(result, bounded_form(op, assumptions, of));
 }
 

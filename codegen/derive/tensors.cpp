@@ -66,6 +66,22 @@ kda::ValueType tile_type(Builder& build, Value value) {
   return build.make_type(axes);
 }
 
+/// Makes a change after which the operands of an exponent no longer show how they hang together (total - cumsum of one
+/// value, where one is read from memory): what was proven of the exponent stays with it.
+void keep_exponent_ranges(KernelOp kernel, llvm::function_ref<void()> change) {
+  llvm::DenseMap<Value, Interval> proven;
+  Ranges before;
+  for (Operation& op : kernel.block())
+    if (llvm::isa<kda::ExpOp, kda::Exp2Op>(op)) proven[op.getOperand(0)] = before.of(op.getOperand(0));
+  change();
+  Ranges after;
+  for (const auto& [argument, range] : proven) {
+    Interval seen = after.of(argument);
+    if (seen.lo < range.lo || seen.hi > range.hi)
+      argument.getDefiningOp()->setAttr(proven_range_attribute, DenseF64ArrayAttr::get(kernel.getContext(), {range.lo, range.hi}));
+  }
+}
+
 }  // namespace
 
 Type storage_of(OpBuilder& builder, const std::string& dtype) {
@@ -138,7 +154,7 @@ void read_residual(KernelOp kernel, Value value) {
   auto bound = [&](double end) { return std::isfinite(end) ? raw.getF64FloatAttr(end) : FloatAttr(); };
   Value residual = read(build, *kda::user_name(value), "residual", raw.getF32Type(), names_of(kda::type_of(value).getAxes()),
                         bound(range.lo), bound(range.hi));
-  value.replaceAllUsesWith(residual);
+  keep_exponent_ranges(kernel, [&] { value.replaceAllUsesWith(residual); });
 }
 
 void add_taps(KernelOp kernel, const std::vector<std::string>& names) {

@@ -67,6 +67,7 @@ TEST(RangeRefusal, DecayNeedsNoBound) {
   EXPECT_EQ(refusal(Decay{1}, {{"chunk", "128"}, {"bound", "-100"}}), "");
   EXPECT_EQ(refusal(Decay{0}, {{"chunk", "128"}, {"bound", "-100"}}), "");
   EXPECT_EQ(refusal(Decay{0}, {{"chunk", "128"}, {"bound", "-100"}}, true), "");
+  EXPECT_EQ(refusal(Decay{0}, {{"chunk", "128"}, {"bound", "-100"}, {"save", "G"}}, true), "") << "G is read, the total is not";
 }
 
 TEST(RangeRefusal, StaticAnchorDoublesTheRange) {
