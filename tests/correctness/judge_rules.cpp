@@ -141,6 +141,17 @@ TEST(Judge, UnderflowOfTheStorageIsAllowedFor) {
   EXPECT_FALSE(judge("y", reference, &wrong, criteria).ok);
 }
 
+TEST(Judge, AHeadThatUnderflowsIsAllowedTo) {
+  std::vector<double> reference{1, 1, 0x1.8p-26, 0x1.8p-26}, stored{1, 1, 0, 0}, errors{1e-9, 1e-9, 1e-15, 1e-15};
+  Criteria criteria;
+  criteria.dtype = "fp16";
+  criteria.errors = &errors;
+  criteria.layout = {2, 2};
+  EXPECT_TRUE(judge("y", reference, &stored, criteria).ok);
+  criteria.dtype = "bf16";
+  EXPECT_FALSE(judge("y", reference, &stored, criteria).ok);
+}
+
 TEST(Judge, ParameterRuleIsPerHead) {
   // Two heads of two features; head 1's sum passes through zero, its terms do not.
   std::vector<double> reference{5, 5, 0, 1e-9}, terms{4, 3, 4, 3}, actual{5 + 2e-5, 5, 2e-5, 1e-9};

@@ -186,9 +186,11 @@ class Checker {
     add_run(std::move(run));
   }
 
-  Tensors backward_inputs(const Tensors& upstream) {
+  Tensors backward_inputs() {
+    const Tensors handed_over = stored(forward_outputs_);
+    const Tensors cotangents = stored_cotangents(handed_over);
     Tensors all = inputs_;
-    for (auto& [name, tensor] : store_cotangents(upstream, backward_.kernel(Stage::derived), problem_)) all[name] = tensor;
+    for (const auto& [name, tensor] : cotangents) all[name] = tensor;
     for (const std::string& name : request_.options.save) {
       auto saved = forward_outputs_.find(name);
       if (saved == forward_outputs_.end()) throw CheckError("the forward wrote no " + name + ": " + failure_);
@@ -197,25 +199,26 @@ class Checker {
     return all;
   }
 
-  Tensors upstream_of_consumer() {
-    const Tensors handed_over = stored(forward_outputs_);
-    consumer_.forward = consumer_.bf16_operands ? &handed_over : nullptr;
+  /// What the consumer of these forward outputs hands back, as the caller stores it.
+  Tensors stored_cotangents(const Tensors& forward_outputs) {
+    kda::KernelOp forward = forward_.kernel(Stage::kda), backward = backward_.kernel(Stage::derived);
+    ConsumerOptions consumer = consumer_;
+    if (consumer.bf16_operands) consumer.forward = &forward_outputs;
     Tensors exponents;
     if (!workload_.has_consumer()) {
-      kda::KernelOp forward = forward_.kernel(Stage::kda);
       exponents = tensors_of(evaluator::output_exponents(forward, arrays_of(inputs_), instance_of(problem_.shape)), forward,
                              problem_.shape);
-      consumer_.exponents = &exponents;
+      consumer.exponents = &exponents;
     }
-    Tensors upstream = workload_.upstream(problem_, inputs_, consumer_);
-    if (consumer_.bf16_operands) attainable_ = workload_.attainable(problem_, inputs_, upstream, consumer_);
-    consumer_.forward = consumer_.exponents = nullptr;
-    return upstream;
+    Tensors result = store_cotangents(workload_.upstream(problem_, inputs_, consumer), backward, problem_);
+    if (consumer.bf16_operands)
+      attainable_ = workload_.attainable(problem_, inputs_, read_cotangents(result, problem_), consumer);
+    return result;
   }
 
   void check_backward(const std::string& regime) {
     const Shape& shape = problem_.shape;
-    const Tensors all = backward_inputs(upstream_of_consumer());
+    const Tensors all = backward_inputs();
     const evaluator::Arrays arrays = arrays_of(all);
     kda::KernelOp rewritten = backward_.kernel(Stage::rewritten), unrewritten = backward_.kernel(Stage::derived);
 

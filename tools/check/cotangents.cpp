@@ -54,4 +54,22 @@ Tensors store_cotangents(const Tensors& upstream, kda::KernelOp backward, const 
   return result;
 }
 
+Tensors read_cotangents(const Tensors& stored, const Problem& problem) {
+  Tensors result;
+  for (const Declaration& output : problem.outputs) {
+    auto found = stored.find("d" + output.name);
+    if (found == stored.end()) continue;
+    HostTensor tensor = found->second;
+    tensor.dtype = "f64";
+    if (auto exponents = stored.find(tensor.name + "_exp"); exponents != stored.end()) {
+      const std::vector<double>& exponent = exponents->second.values;
+      const size_t width = tensor.values.size() / std::max<size_t>(exponent.size(), 1);
+      for (size_t i = 0; i < tensor.values.size(); ++i)
+        tensor.values[i] = std::ldexp(tensor.values[i], static_cast<int>(exponent[i / width]));
+    }
+    result[tensor.name] = std::move(tensor);
+  }
+  return result;
+}
+
 }  // namespace kdagen

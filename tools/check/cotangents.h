@@ -11,4 +11,7 @@ namespace kdagen {
 /// What no sequence reads is NaN. Cotangents that the backward does not read are left out.
 Tensors store_cotangents(const Tensors& upstream, kda::KernelOp backward, const Problem& problem);
 
+/// The float64 values that stored cotangents stand for.
+Tensors read_cotangents(const Tensors& stored, const Problem& problem);
+
 }  // namespace kdagen

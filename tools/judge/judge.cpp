@@ -35,6 +35,7 @@ double relative(double x, double size) {
 }
 
 struct HeadSizes {
+  int64_t elements = 0;
   Size error, reference, bound, terms, unavoidable;
 };
 
@@ -52,6 +53,7 @@ std::vector<HeadSizes> measure(const std::vector<double>& reference, const std::
   for (size_t i = 0; i < reference.size(); ++i) {
     HeadSizes& head = heads[static_cast<int64_t>(i) / criteria.layout.width % criteria.layout.heads];
     const double difference = actual[i] == reference[i] ? 0.0 : actual[i] - reference[i];
+    ++head.elements;
     head.error.add(difference * scale);
     head.reference.add(reference[i] * scale);
     if (criteria.errors) head.bound.add((*criteria.errors)[i] * scale);
@@ -95,8 +97,8 @@ void set_bounds(const HeadSizes& sizes, const Criteria& criteria, double storage
     verdict.rel_bound = std::min(verdict.rel_bound, relative(criteria.factor * sizes.bound.norm(), sizes.reference.norm()));
     verdict.max_bound = std::min(verdict.max_bound, relative(criteria.factor * sizes.bound.max, sizes.reference.max));
   }
-  verdict.rel_bound = std::max(verdict.rel_bound, relative(1.1 * sizes.unavoidable.norm(), sizes.reference.norm())) + storage;
-  verdict.max_bound = std::max(verdict.max_bound, relative(1.1 * sizes.unavoidable.max, sizes.reference.max)) + max_storage;
+  verdict.rel_bound = std::max(verdict.rel_bound, relative(1.05 * sizes.unavoidable.norm(), sizes.reference.norm())) + storage;
+  verdict.max_bound = std::max(verdict.max_bound, relative(1.05 * sizes.unavoidable.max, sizes.reference.max)) + max_storage;
   // Without a bound of its own the largest error may be all of the allowed norm.
   if (!criteria.errors && !criteria.max_rel)
     verdict.max_bound = relative(verdict.rel_bound * sizes.reference.norm(), sizes.reference.max);
@@ -114,7 +116,7 @@ bool within(double error, double relative_bound, double reference, double absolu
 }
 
 void judge_general(const std::vector<HeadSizes>& heads, const Criteria& criteria, double storage, double max_storage,
-                   Verdict& verdict) {
+                   double scale, Verdict& verdict) {
   const HeadSizes whole = sum_of(heads);
   set_figures(whole, verdict);
   set_bounds(whole, criteria, storage, max_storage, verdict);
@@ -122,16 +124,18 @@ void judge_general(const std::vector<HeadSizes>& heads, const Criteria& criteria
   verdict.ok = within(whole.error.norm(), verdict.rel_bound, whole.reference.norm(), analysis) &&
                within(whole.error.max, verdict.max_bound, whole.reference.max, max_analysis);
   if (!verdict.ok || !criteria.errors || heads.size() == 1) return;
-  Criteria analysis_only = criteria;
-  analysis_only.rel_l2 = analysis_only.max_rel = std::nullopt;
+  const FloatFormat& format = float_format(criteria.dtype);
   for (size_t h = 0; h < heads.size(); ++h) {
-    Verdict head = verdict;
-    set_figures(heads[h], head);
-    // A bound on the norm of few elements: storage may take all of one roundoff in each.
-    set_bounds(heads[h], analysis_only, std::max(storage, max_storage), max_storage, head);
-    const double bound = criteria.factor * heads[h].bound.norm();
-    if (within(heads[h].error.norm(), head.rel_bound, heads[h].reference.norm(), bound)) continue;
-    verdict = head;
+    const HeadSizes& head = heads[h];
+    // A head may have few elements: storage may take a whole roundoff in each, or all of them by underflow.
+    const double storage_allowance =
+        criteria.dtype == "f64" ? 0
+                                : std::max(storage, 1.02 * format.unit) * head.reference.norm() +
+                                      scale * format.tiny * std::sqrt(static_cast<double>(head.elements));
+    const double bound = criteria.factor * head.bound.norm() + storage_allowance;
+    if (std::isfinite(bound) && head.error.norm() <= bound) continue;
+    set_figures(head, verdict);
+    verdict.rel_bound = relative(bound, head.reference.norm());
     verdict.ok = false;
     verdict.note = fmt::format("head {} exceeds its own error analysis; figures are that head's", h);
     return;
@@ -145,7 +149,7 @@ void judge_parameter(const std::vector<HeadSizes>& heads, const Criteria& criter
   verdict.ok = true;
   double largest = 0;
   for (size_t h = 0; h < heads.size(); ++h) {
-    const double rule = std::max(criteria.terms_factor * heads[h].terms.norm(), 1.1 * heads[h].unavoidable.norm());
+    const double rule = std::max(criteria.terms_factor * heads[h].terms.norm(), 1.05 * heads[h].unavoidable.norm());
     const double bound = rule + std::max(storage, max_storage) * heads[h].reference.norm();
     largest = std::max(largest, bound);
     if (std::isfinite(bound) && heads[h].error.norm() <= bound) continue;
@@ -216,7 +220,7 @@ Verdict judge(const std::string& name, const std::vector<double>& reference, con
   if (criteria.terms)
     judge_parameter(heads, criteria, storage, max_storage, verdict);
   else
-    judge_general(heads, criteria, storage, max_storage, verdict);
+    judge_general(heads, criteria, storage, max_storage, scale, verdict);
   for (size_t i = 0; criteria.must_be_zero && i < reference.size(); ++i)
     if ((*criteria.must_be_zero)[i] && (*actual)[i] != 0) {
       verdict.ok = false;

@@ -5,7 +5,7 @@
 //   2-norm    ||x - ref||   <= rel * ||ref||,     rel = min(K ||e|| / ||ref||, declared)   + storage
 //   max       max|x - ref|  <= max * max|ref|,    max = min(K max e / max|ref|, declared)  + storage
 //   a head    ||x - ref||_h <= K ||e||_h + storage * ||ref||_h       (where an error analysis is given)
-//             or what is unavoidable, times 1.1, if that is more
+//             or what is unavoidable, times 1.05, if that is more
 //   parameter ||x - ref||_h <= factor * b * sqrt(sum of terms^2)_h   (b: the bound of the gradient that it sums)
 //
 // e is the running error analysis, an absolute bound beside each element. Storage is what one rounding into the dtype
@@ -32,7 +32,7 @@ struct Criteria {
   const std::vector<double>* errors = nullptr;  ///< e, per element
   std::optional<double> rel_l2, max_rel;        ///< declared bounds, before storage
   std::optional<double> storage, max_storage;   ///< declared storage additions instead of the dtype's
-  /// Errors (x - ref) that the best possible program would show too; 1.1 times their norm and max is always allowed.
+  /// Errors (x - ref) that the best possible program would show too; 1.05 times their norm and max is always allowed.
   const std::vector<double>* unavoidable = nullptr;
   HeadLayout layout;
   /// Parameter rule instead of the others: per element the square root of the sum of squared terms, and factor * b.
