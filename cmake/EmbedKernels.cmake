@@ -28,6 +28,8 @@ file(WRITE ${FOLDER}/${NAME}.h "// Made by kdagen_add_kernels(${NAME} ...).
 #pragma once
 #include <span>
 
+#include <kdagen/launcher.h>
+
 #ifndef KDAGEN_COMPILED_KERNEL
 #define KDAGEN_COMPILED_KERNEL
 namespace kdagen {
@@ -37,8 +39,15 @@ struct CompiledKernel {
   const char* arch;                      ///< \"sm_90\"
   const char* text;                      ///< CUDA C++
   const char* manifest;                  ///< JSON: launches, arguments, workspace
-  std::span<const unsigned char> cubin;  ///< for cuModuleLoadData
+  std::span<const unsigned char> cubin;
 };
+
+/// For launching on devices of kernel.arch, without a compiler; on newer ones NVRTC or nvcc compiles the text.
+inline launcher::Kernel load(const CompiledKernel& kernel) {
+  launcher::Kernel loaded = launcher::Kernel::from_memory(kernel.text, kernel.manifest);
+  loaded.add_binary(kernel.arch, kernel.cubin.data(), kernel.cubin.size());
+  return loaded;
+}
 }  // namespace kdagen
 #endif
 

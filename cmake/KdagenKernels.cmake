@@ -5,8 +5,9 @@
 # the static library NAME with the header <NAME.h>:
 #
 #   std::span<const kdagen::CompiledKernel> NAME();      kernel name, arch, CUDA C++ text, manifest (JSON), cubin
+#   kdagen::launcher::Kernel kdagen::load(kernel);       ready to launch without a compiler; then use <kernel.h>'s typed struct
 #
-# Texts, manifests and cubins lie in NAME/<arch>/ of the binary folder. They are made again when a spec, a header it includes,
+# NAME links kdagen::runtime. Texts, manifests, launcher headers and cubins lie in NAME/<arch>/ of the binary folder. They are made again when a spec, a header it includes,
 # or kdagen itself changes. nvcc is the cache variable KDAGEN_NVCC, else the environment's KDAGEN_NVCC, else the one on PATH.
 set(KDAGEN_EMBED_KERNELS ${CMAKE_CURRENT_LIST_DIR}/EmbedKernels.cmake)
 
@@ -42,7 +43,9 @@ function(kdagen_add_kernels name)
     COMMAND ${CMAKE_COMMAND} -DNAME=${name} -DFOLDER=${folder} "-DROWS=${rows}" -P ${KDAGEN_EMBED_KERNELS}
     DEPENDS ${inputs} ${KDAGEN_EMBED_KERNELS} VERBATIM)
   add_library(${name} STATIC ${folder}/${name}.cpp ${folder}/${name}.h)
-  target_include_directories(${name} PUBLIC ${folder})
+  list(GET ARG_ARCHS 0 first_arch)  # a launcher header says nothing of the arch but in a comment
+  target_include_directories(${name} PUBLIC ${folder} ${folder}/${first_arch})
+  target_link_libraries(${name} PUBLIC kdagen::runtime)
   target_compile_features(${name} PUBLIC cxx_std_20)
 endfunction()
 
@@ -66,10 +69,10 @@ macro(kdagen_emit_and_compile name spec arch)
   file(MAKE_DIRECTORY ${folder})
   set(texts "")
   foreach(pass ${passes})
-    list(APPEND texts ${folder}/${kernel}_${pass}.cu ${folder}/${kernel}_${pass}.json)
+    list(APPEND texts ${folder}/${kernel}_${pass}.cu ${folder}/${kernel}_${pass}.json ${folder}/${kernel}_${pass}.h)
   endforeach()
   add_custom_command(OUTPUT ${folder}/${kernel}.emitted BYPRODUCTS ${texts}
-    COMMAND kdagen::kdagen emit ${source} --pass ${ARG_PASS} --arch ${arch} -o ${folder} ${settings}
+    COMMAND kdagen::kdagen emit ${source} --pass ${ARG_PASS} --arch ${arch} -o ${folder} --launcher ${settings}
     ${scan}
     COMMAND ${CMAKE_COMMAND} -E touch ${folder}/${kernel}.emitted
     DEPENDS kdagen::kdagen ${file} ${depfile}
