@@ -9,6 +9,7 @@
 #include "codegen/backend.h"
 #include "kdagen/error.h"
 #include "runtime/files.h"
+#include "runtime/launcher_header.h"
 #include "tools/cli/command.h"
 
 namespace kdagen::cli {
@@ -17,7 +18,7 @@ namespace {
 struct Arguments {
   SpecArguments spec;
   std::string arch = "sm_90", directory;
-  bool check = false, update = false;
+  bool check = false, update = false, launcher = false;
 };
 
 /// generated/sm_90, and so on: where the checked-in texts of an architecture stand.
@@ -48,10 +49,13 @@ int run(const Arguments& arguments) {
     emit::Emitted emitted = emit_kernel(compilation, arguments.arch);
     files.push_back({emitted.manifest.kernel + ".cu", emitted.text});
     files.push_back({emitted.manifest.kernel + ".json", runtime::dump_manifest(emitted.manifest)});
+    if (arguments.launcher)
+      files.push_back({emitted.manifest.kernel + ".h", runtime::launcher_header(emitted.manifest)});
   }
   bool golden = arguments.check || arguments.update;
   if (arguments.directory.empty() && !golden) {
-    for (size_t i = 0; i < files.size(); i += 2) fmt::print("{}", files[i].bytes);
+    for (const File& file : files)
+      if (file.name.extension() == ".cu") fmt::print("{}", file.bytes);
     return 0;
   }
   std::filesystem::path folder = !arguments.directory.empty() ? std::filesystem::path(arguments.directory) : generated_folder(arguments.arch);
@@ -76,7 +80,7 @@ void add_emit(CLI::App& app, Action& chosen) {
   auto* folder = command->add_option("-o", arguments->directory, "folder for <spec>_<pass>.cu and .json");
   auto* check = command->add_flag("--check", arguments->check, "compare with generated/<arch>, or with -o's folder");
   command->add_flag("--update", arguments->update, "rewrite generated/<arch>, or -o's folder")->excludes(check);
-  (void)folder;
+  command->add_flag("--launcher", arguments->launcher, "also write <spec>_<pass>.h, a typed C++ launcher")->needs(folder);
 }
 
 }  // namespace kdagen::cli
