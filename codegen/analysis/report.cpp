@@ -80,7 +80,9 @@ bool large_exponential_factor(Value value, const Ranges& ranges) {
 /// A bound above fp16's largest number, or an exponential factor above it. A value that is unbounded only because the
 /// user's data are is the user's business, as with any cast.
 std::optional<RangeEntry> narrow_output(kda::OutputOp output, const Ranges& ranges) {
-  if (!output.getStorage().isF16()) return std::nullopt;
+  // A gradient is as large as the cotangents that arrive: nothing bounds it, and its storage is the caller's choice.
+  bool gradient = output.getRole() == "gradient" || output.getRole() == "param_gradient";
+  if (!output.getStorage().isF16() || gradient) return std::nullopt;
   Interval range = ranges.of(output.getValue());
   RangeEntry result = entry(output.getValue(), range, "1");
   result.name = output.getTensor().str();

@@ -52,7 +52,7 @@ class Writer {
         .Case<LastOp>([&](LastOp op) { return call("last_" + op.getOver().str()); })
         .Case<AtLastOp>([&](AtLastOp op) { return call("at_last_" + op.getOver().str()); })
         .Case<ShiftOp>([&](ShiftOp op) {
-          return call("shift_" + op.getOver().str(), fmt::format("{}, {}, {}", operands_[0].text, op.getAmount(),
+          return call("shift_" + op.getOver().str(), fmt::format("{}, {}, {}", operands_[0].text, static_cast<int64_t>(op.getAmount()),
                                                                  number(op.getFill().convertToDouble())));
         })
         .Case<BroadcastOp>([&](auto) { return operands_[0]; })

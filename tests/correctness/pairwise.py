@@ -1,0 +1,93 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Every pair of option values in some row, each row checked in the emulator.
+
+Usage: pairwise.py KDAGEN [--slice I/N] [--list]
+
+The table is made greedily and deterministically: a row is the best of 200 random candidates by the number of pairs it
+covers that no row before it covers; 60 rows at least. Chunks past 16 take the lower_bound that their exponents allow.
+"""
+import argparse
+import itertools
+import random
+import subprocess
+import sys
+
+FACTORS = {
+    "dtype": ["bf16", "fp16", "f32"],
+    "out": ["bf16", "f32"],
+    "grads": ["bf16", "fp16", "f32"],
+    "layout": ["bthd", "htd"],
+    "upstream": ["f32", "bf16", "fp16row"],
+    "upstream_layout": ["rows", "tile"],
+    "save": ["none", "g_c", "g_c,q_inv"],
+    "gt": ["k2", "pure"],
+    "operands": ["exact", "rounded"],
+    "schedule": ["default", "baseline", "tiles_per_block=2", "tiles_per_block=16"],
+    "dim": ["64", "96", "128", "256"],
+    "chunk": ["16", "32", "64"],
+}
+LOWER_BOUND = {"16": "-5", "32": "-2.5", "64": "-1"}
+SHAPES = [["--seqlens", "16,33,0,7", "--heads", "2"], ["--tokens", "37", "--batch", "2", "--heads", "1"]]
+
+
+def pairs(row):
+    return set(itertools.combinations(sorted(row.items()), 2))
+
+
+def table(least=60, seed=1):
+    rng = random.Random(seed)
+    wanted = {
+        tuple(sorted([(a, x), (b, y)]))
+        for a, b in itertools.combinations(FACTORS, 2)
+        for x in FACTORS[a]
+        for y in FACTORS[b]
+    }
+    rows = []
+    while wanted or len(rows) < least:
+        candidates = [{name: rng.choice(values) for name, values in FACTORS.items()} for _ in range(200)]
+        if wanted:  # one candidate is sure to cover something
+            candidates[0].update(dict(min(wanted)))
+        best = max(candidates, key=lambda row: len(pairs(row) & wanted))
+        wanted -= pairs(best)
+        rows.append(best)
+    return rows
+
+
+def command(kdagen, row, number):
+    sets = dict(row, lower_bound=LOWER_BOUND[row["chunk"]])
+    if sets["save"] == "none":
+        del sets["save"]
+    arguments = [kdagen, "check", "kda_k1", "--on", "emulator", "--regime", ["typical", "strong", "mixed"][number % 3]]
+    arguments += SHAPES[number % 2]
+    for name, value in sets.items():
+        arguments += ["--set", f"{name}={value}"]
+    return arguments
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("kdagen")
+    parser.add_argument("--slice", default="0/1")
+    parser.add_argument("--list", action="store_true")
+    options = parser.parse_args()
+    index, count = map(int, options.slice.split("/"))
+    rows = list(enumerate(table()))[index::count]
+    failed = 0
+    for number, row in rows:
+        arguments = command(options.kdagen, row, number)
+        if options.list:
+            print(" ".join(arguments[1:]))
+            continue
+        result = subprocess.run(arguments, capture_output=True, text=True)
+        if result.returncode != 0:
+            failed += 1
+            bad = [line for line in result.stdout.splitlines() if "FAIL" in line]
+            print(f"row {number} exits with {result.returncode}: {' '.join(arguments[1:])}")
+            print("\n".join(bad[-12:]), result.stderr, sep="\n")
+    print(f"{len(rows)} rows, {failed} failed")
+    return 1 if failed or not rows else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
