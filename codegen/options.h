@@ -25,9 +25,9 @@ struct CompileOptions {
   UpstreamLayout upstream_layout = UpstreamLayout::rows;
   Operands operands = Operands::by_out;
   std::string schedule = "default";
-  std::vector<std::string> save;  // user names of values that the forward writes and the backward reads
+  std::vector<std::string> save;            // user names of values that the forward writes and the backward reads
   Arithmetic arithmetic = Arithmetic::f64;  // of the evaluator (run --on cpu)
-  std::vector<std::string> taps;  // user names of values to write out as well (run --tap)
+  std::vector<std::string> taps;            // user names of values to write out as well (run --tap)
 
   Upstream upstream_for(const std::string& output) const {
     auto it = upstream_of.find(output);
@@ -37,8 +37,8 @@ struct CompileOptions {
   std::map<std::string, std::string> resolved() const;
 };
 
-/// Takes the compiler's options out of `options` (KEY -> VALUE, as given with --set) and leaves the others there for the
-/// spec. Throws UsageError naming the option, the value and what would pass.
+/// Takes the compiler's options out of `options` (KEY -> VALUE, as given with --set) and leaves the others there for
+/// the spec. Throws UsageError naming the option, the value and what would pass.
 CompileOptions take_compile_options(std::map<std::string, std::string>& options);
 
 }  // namespace kdagen

@@ -41,21 +41,26 @@ std::string_view stage_name(Stage stage) { return steps[size_t(stage)].name; }
 std::string_view direction_name(Direction direction) { return direction == Direction::fwd ? "fwd" : "bwd"; }
 
 Compilation::Compilation(std::string graph, Direction direction, CompileOptions options)
-    : graph_(std::move(graph)), direction_(direction), options_(std::move(options)),
-      context_(std::make_unique<MLIRContext>(MLIRContext::Threading::DISABLED)), modules_(std::size(steps)) {}
+    : graph_(std::move(graph)),
+      direction_(direction),
+      options_(std::move(options)),
+      context_(std::make_unique<MLIRContext>(MLIRContext::Threading::DISABLED)),
+      modules_(std::size(steps)) {}
 
 std::string Compilation::spec_hash() const { return fmt::format("{:016x}", XXH3_64bits(graph_.data(), graph_.size())); }
 
 OwningOpRef<ModuleOp> Compilation::run_step(Stage stage) {
   switch (stage) {
-    case Stage::spec: break;
+    case Stage::spec:
+      break;
     case Stage::kda: {
       auto imported = import_graph(graph_, *context_);
       place_anchors(only_kernel(*imported));
       return imported;
     }
     case Stage::derived:
-      return direction_ == Direction::fwd ? prepare_forward(kernel(Stage::kda), options_) : derive(kernel(Stage::kda), options_);
+      return direction_ == Direction::fwd ? prepare_forward(kernel(Stage::kda), options_)
+                                          : derive(kernel(Stage::kda), options_);
     case Stage::rewritten: {
       OwningOpRef<ModuleOp> result = module(Stage::derived).clone();
       kda::RewriteOptions how;
@@ -65,7 +70,9 @@ OwningOpRef<ModuleOp> Compilation::run_step(Stage stage) {
         forward = prepare_forward(kernel(Stage::kda), without_taps(options_));
         how.forward = only_kernel(*forward);
       }
-      how.proven_exponent = [](Value argument) { return Ranges().proven_exponent(argument); };  // values come and go: no memory
+      how.proven_exponent = [](Value argument) {
+        return Ranges().proven_exponent(argument);
+      };  // values come and go: no memory
       rewrites_ = kda::rewrite(*result, how);
       return result;
     }

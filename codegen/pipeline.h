@@ -37,8 +37,8 @@ class Compilation {
   /// 16 hexadecimal digits over the graph's bytes.
   std::string spec_hash() const;
 
-  /// The program after a step, verified. Kernels of different stages are different ops. Throws SpecError, UsageError, or
-  /// KdagenBug naming the step. Stage::spec has no module: use graph().
+  /// The program after a step, verified. Kernels of different stages are different ops. Throws SpecError, UsageError,
+  /// or KdagenBug naming the step. Stage::spec has no module: use graph().
   mlir::ModuleOp module(Stage stage);
   /// The only kernel of that module.
   kda::KernelOp kernel(Stage stage);

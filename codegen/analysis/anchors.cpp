@@ -48,20 +48,23 @@ Value with_factor(kda::Builder& build, Value value, Value factor, Value replacem
 
 void place(kda::OutputOp output) {
   if (output.getAnchorKind() != StringRef("static"))
-    refuse(output, "anchors by sub-chunk are not available; pass anchor static, or hand over 2^(total - cumsum) or the "
-                   "exponent itself");
+    refuse(output,
+           "anchors by sub-chunk are not available; pass anchor static, or hand over 2^(total - cumsum) or the "
+           "exponent itself");
   kda::Exp2Op exponential = exponential_factor(output.getValue());
   if (!exponential) refuse(output, "it is no product with a factor exp2(x); leave the anchor away");
   Interval range = analyse(kda::kernel_of(output.getOperation())).of(exponential.getX());
   if (!range.bounded())
-    refuse(output, "the exponent " + formula(exponential.getX()) + " has no bounds; bound the gate, or store the exponent itself");
+    refuse(output, "the exponent " + formula(exponential.getX()) +
+                       " has no bounds; bound the gate, or store the exponent itself");
   int64_t anchor = std::llrint(-(range.lo + range.hi) / 2);
   if (anchor != 0) {
     OpBuilder raw(output);
     kda::Builder build(raw, exponential.getLoc());
     Value exponent = build.add(exponential.getX(), build.constant(double(anchor)));
     exponent.getDefiningOp()->setAttr("kda.anchor", raw.getI64IntegerAttr(anchor));  // for the range report
-    output.getValueMutable().assign(with_factor(build, output.getValue(), exponential.getResult(), build.exp2(exponent)));
+    output.getValueMutable().assign(
+        with_factor(build, output.getValue(), exponential.getResult(), build.exp2(exponent)));
     output.setAnchor(anchor);
   }
   output.removeAnchorKindAttr();

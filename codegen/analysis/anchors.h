@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Anchored outputs: stored as value * 2^s, s a fixed integer that moves the exponential factor's range to both sides of 1.
+// Anchored outputs: stored as value * 2^s, s a fixed integer that moves the exponential factor's range to both sides
+// of 1.
 #pragma once
 #include "codegen/ir/Dialect.h"
 

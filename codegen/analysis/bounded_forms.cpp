@@ -14,9 +14,12 @@ constexpr int search_depth = 8;  // norms are written in a few ops; an unlimited
 /// The value behind broadcasts and detach.
 Value behind(Value value) {
   while (true) {
-    if (auto broadcast = value.getDefiningOp<kda::BroadcastOp>()) value = broadcast.getX();
-    else if (auto detach = value.getDefiningOp<kda::DetachOp>()) value = detach.getX();
-    else return value;
+    if (auto broadcast = value.getDefiningOp<kda::BroadcastOp>())
+      value = broadcast.getX();
+    else if (auto detach = value.getDefiningOp<kda::DetachOp>())
+      value = detach.getX();
+    else
+      return value;
   }
 }
 
@@ -75,8 +78,8 @@ bool is_square_of(Value value, Value x) {
   return false;
 }
 
-/// c if value = c*sum(x^2) + e with constants c > 0 and e >= 0 (in any arrangement); 0 otherwise. max(.., e) is at least
-/// its first operand, which is all that counts.
+/// c if value = c*sum(x^2) + e with constants c > 0 and e >= 0 (in any arrangement); 0 otherwise. max(.., e) is at
+/// least its first operand, which is all that counts.
 double weight_of_square_sum(Value value, Value x, IntervalOf of, int depth = search_depth) {
   if (depth == 0) return 0;
   value = behind(value);
@@ -106,8 +109,7 @@ double weight_of_norm(Value value, Value x, IntervalOf of, int depth = search_de
   value = behind(value);
   auto weight = [&](Value inner) { return weight_of_norm(inner, x, of, depth - 1); };
   if (auto sqrt = value.getDefiningOp<kda::SqrtOp>()) return weight_of_square_sum(sqrt.getX(), x, of);
-  if (auto max = value.getDefiningOp<kda::MaxOp>())
-    return std::max(weight(max.getA()), weight(max.getB()));
+  if (auto max = value.getDefiningOp<kda::MaxOp>()) return std::max(weight(max.getA()), weight(max.getB()));
   if (auto add = value.getDefiningOp<kda::AddOp>()) {
     double left = of(add.getB()).lo >= 0 ? weight(add.getA()) : 0.0;
     return left > 0 ? left : of(add.getA()).lo >= 0 ? weight(add.getB()) : 0.0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Closed intervals of real numbers, possibly unbounded. An infinite end says "no bound known"; the values themselves are
-// taken to be finite, so 0 times an unbounded interval is 0.
+// Closed intervals of real numbers, possibly unbounded. An infinite end says "no bound known"; the values themselves
+// are taken to be finite, so 0 times an unbounded interval is 0.
 #pragma once
 #include <algorithm>
 #include <cmath>

@@ -42,8 +42,11 @@ std::string chunk_advice(const Obligation& obligation, const ProofOptions& optio
 }
 
 /// "lower_bound >= -1.386": the farthest value from 0, no farther than the present one, with which the proof holds.
-std::string symbol_advice(const Obligation& obligation, const ProofOptions& options, const std::string& name, double value) {
-  auto holds = [&](double fraction) { return passes_with(obligation, options, {std::nullopt, {{name, value * fraction}}}); };
+std::string symbol_advice(const Obligation& obligation, const ProofOptions& options, const std::string& name,
+                          double value) {
+  auto holds = [&](double fraction) {
+    return passes_with(obligation, options, {std::nullopt, {{name, value * fraction}}});
+  };
   double lowest = 1e-3, highest = 1;
   if (value == 0 || !holds(lowest)) return "";
   for (int step = 0; step < 40; ++step) {
@@ -89,7 +92,8 @@ std::vector<Obligation> obligations(KernelOp kernel) {
     auto input = op.getOperand(0).getDefiningOp<kda::InputOp>();
     if (input && input.getStorage().isInteger(8)) continue;
     Obligation obligation{&op};
-    if (seen.insert({obligation.argument().getAsOpaquePointer(), obligation.units()}).second) result.push_back(obligation);
+    if (seen.insert({obligation.argument().getAsOpaquePointer(), obligation.units()}).second)
+      result.push_back(obligation);
   }
   return result;
 }
@@ -121,7 +125,8 @@ std::string advice(const Obligation& obligation, const ProofOptions& options) {
     ways.push_back(fmt::format("bounds(lower, upper) on {}", fmt::join(names, ", ")));
     ways.push_back("a bounded gate (a constant times sigmoid)");
   }
-  ways.push_back("an output form without a growing factor: the exponent itself, the factors apart, or 2^(total - cumsum)");
+  ways.push_back(
+      "an output form without a growing factor: the exponent itself, the factors apart, or 2^(total - cumsum)");
   return fmt::format("{}", fmt::join(ways, "  |  "));
 }
 

@@ -7,7 +7,8 @@
 
 namespace kdagen {
 
-/// One exponential of the tiles: 2^argument (or e^argument) stays finite if the argument, in log2 units, stays below 128.
+/// One exponential of the tiles: 2^argument (or e^argument) stays finite if the argument, in log2 units, stays below
+/// 128.
 struct Obligation {
   mlir::Operation* exponential;
   mlir::Value argument() const { return exponential->getOperand(0); }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Range analysis: an interval for every value of a kernel, from the declared bounds, the storage types and the chunk, and
-// the proof that no exponential overflows.
+// Range analysis: an interval for every value of a kernel, from the declared bounds, the storage types and the chunk,
+// and the proof that no exponential overflows.
 #pragma once
 #include <map>
 #include <optional>

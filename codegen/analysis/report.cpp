@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The range report and the refusal.
-#include "llvm/ADT/SmallPtrSet.h"
 #include <fmt/format.h>
+#include "llvm/ADT/SmallPtrSet.h"
 
 #include "codegen/analysis/proofs.h"
 #include "codegen/explain/formulas.h"
@@ -22,23 +22,34 @@ std::string end_text(double end) {
 std::string range_of(Interval range) { return fmt::format("[{}, {}]", end_text(range.lo), end_text(range.hi)); }
 
 RangeEntry entry(Value value, Interval range, const std::string& unit) {
-  return {formula(value), kda::spec_line(value.getLoc()), kda::spec_line_number(value.getLoc()), range, unit, "proven", "", ""};
+  return {formula(value),
+          kda::spec_line(value.getLoc()),
+          kda::spec_line_number(value.getLoc()),
+          range,
+          unit,
+          "proven",
+          "",
+          ""};
 }
 
 /// "g_c = cumsum_t(g), g in [-7.21, 0]": where a named argument's range comes from.
 std::string origin(Value argument, const Ranges& ranges) {
   while (true) {
     Operation* op = argument.getDefiningOp();
-    if (llvm::isa<kda::NegOp, kda::BroadcastOp, kda::DetachOp>(op)) argument = op->getOperand(0);
-    else if (llvm::isa<kda::AddOp, kda::SubOp>(op) && !kda::user_name(argument)) argument = op->getOperand(op->getNumOperands() - 1);
-    else break;
+    if (llvm::isa<kda::NegOp, kda::BroadcastOp, kda::DetachOp>(op))
+      argument = op->getOperand(0);
+    else if (llvm::isa<kda::AddOp, kda::SubOp>(op) && !kda::user_name(argument))
+      argument = op->getOperand(op->getNumOperands() - 1);
+    else
+      break;
   }
   Operation* op = argument.getDefiningOp();
   if (op->getNumOperands() == 0) return "";
   std::string text = fmt::format("\n  {} = {}", formula(argument), definition(argument));
   if (llvm::isa<kda::ScanOp, kda::SumOp>(op)) {
     text += fmt::format(", {} in {}", formula(op->getOperand(0)), range_of(ranges.of(op->getOperand(0))));
-    if (kda::has_role(op->getOperand(0), kda::AxisRole::Rows)) text += fmt::format(", {} rows", kda::kernel_of(op).chunk());
+    if (kda::has_role(op->getOperand(0), kda::AxisRole::Rows))
+      text += fmt::format(", {} rows", kda::kernel_of(op).chunk());
   }
   return text + "   [" + kda::spec_line(op->getLoc()) + "]";
 }
@@ -48,8 +59,10 @@ RangeEntry exponent_entry(const Obligation& obligation, const Ranges& ranges, co
   RangeEntry result = entry(obligation.argument(), range, "log2");
   if (obligation.argument().getDefiningOp()->hasAttr("kda.anchor")) result.verdict = "anchored";
   if (passes(range, options)) {
-    if (range.hi > 0 && range.hi >= normal_exponent_limit) result.advice = "no headroom: within 2 of overflow";
-    else if (range.lo < -normal_exponent_limit) result.advice = "the result may be subnormal or 0";
+    if (range.hi > 0 && range.hi >= normal_exponent_limit)
+      result.advice = "no headroom: within 2 of overflow";
+    else if (range.lo < -normal_exponent_limit)
+      result.advice = "the result may be subnormal or 0";
     return result;
   }
   result.verdict = "refused";
@@ -57,10 +70,11 @@ RangeEntry exponent_entry(const Obligation& obligation, const Ranges& ranges, co
   double limit = std::min(exponent_limit, headroom_limit(options));
   bool overflow = limit == exponent_limit || !(range.hi < exponent_limit);
   std::string function = llvm::isa<kda::ExpOp>(obligation.exponential) ? "exp" : "2^";
-  result.reason = fmt::format("{}({}) {}: the exponent {} (log2 units), limit {}{}\n  any one of these passes: {}", function,
-                              formula(obligation.argument()), overflow ? "may overflow" : "lacks headroom for the gradients",
-                              range.hi == Interval::infinity ? "has no upper bound" : fmt::format("reaches {:.5g}", range.hi),
-                              overflow ? exponent_limit : limit, origin(obligation.argument(), ranges), result.advice);
+  result.reason =
+      fmt::format("{}({}) {}: the exponent {} (log2 units), limit {}{}\n  any one of these passes: {}", function,
+                  formula(obligation.argument()), overflow ? "may overflow" : "lacks headroom for the gradients",
+                  range.hi == Interval::infinity ? "has no upper bound" : fmt::format("reaches {:.5g}", range.hi),
+                  overflow ? exponent_limit : limit, origin(obligation.argument(), ranges), result.advice);
   return result;
 }
 
@@ -91,9 +105,11 @@ std::optional<RangeEntry> narrow_output(kda::OutputOp output, const Ranges& rang
   bool large = range.bounded() ? range.magnitude() > largest_fp16 : large_exponential_factor(output.getValue(), ranges);
   if (!large) return result;
   result.verdict = "refused";
-  result.advice = fmt::format("out.{}=bf16  |  out.{}=f32  |  an output form without a growing factor", result.name, result.name);
-  result.reason = fmt::format("output '{}' is stored as fp16, whose largest number is 65504, but lies in {}\n  any one of these passes: {}",
-                              result.name, range_of(range), result.advice);
+  result.advice =
+      fmt::format("out.{}=bf16  |  out.{}=f32  |  an output form without a growing factor", result.name, result.name);
+  result.reason = fmt::format(
+      "output '{}' is stored as fp16, whose largest number is 65504, but lies in {}\n  any one of these passes: {}",
+      result.name, range_of(range), result.advice);
   return result;
 }
 
@@ -124,7 +140,8 @@ std::string range_text(const std::vector<RangeEntry>& entries) {
   std::string text = fmt::format("{:<{}}  line  {:<26}  verdict   note\n", "name", widest, "range");
   for (const auto& entry : entries) {
     std::string range = range_of(entry.range) + (entry.unit == "log2" ? " log2" : "");
-    text += fmt::format("{:<{}}  {:>4}  {:<26}  {:<8}  {}", entry.name, widest, entry.line, range, entry.verdict, entry.advice);
+    text += fmt::format("{:<{}}  {:>4}  {:<26}  {:<8}  {}", entry.name, widest, entry.line, range, entry.verdict,
+                        entry.advice);
     while (text.back() == ' ') text.pop_back();
     text += '\n';
   }

@@ -50,9 +50,9 @@ Interval power(Interval a, Interval b) {
     Interval ends = increasing(a, [&](double x) { return std::pow(x, b.lo); });
     return {std::min(ends.lo, ends.hi), std::max(ends.lo, ends.hi)};
   }
-  return {0, a.lo > 0 && a.bounded() && b.bounded()
-                 ? std::max(std::max(std::pow(a.lo, b.lo), std::pow(a.lo, b.hi)), std::max(std::pow(a.hi, b.lo), std::pow(a.hi, b.hi)))
-                 : infinity};
+  return {0, a.lo > 0 && a.bounded() && b.bounded() ? std::max(std::max(std::pow(a.lo, b.lo), std::pow(a.lo, b.hi)),
+                                                               std::max(std::pow(a.hi, b.lo), std::pow(a.hi, b.hi)))
+                                                    : infinity};
 }
 
 /// Relative error of one rounding, and the smallest absolute one.
@@ -66,9 +66,15 @@ Interval of_sum(kda::SumOp sum, Interval x, const Assumptions& assumptions) {
     AxisAttr axis = kda::kernel_of(sum.getOperation()).axis(llvm::cast<StringAttr>(name).getValue());
     double extent = double(axis.getExtent());
     switch (axis.getRole()) {
-      case AxisRole::Rows: x = sum_of(x, 1, double(assumptions.chunk.value_or(axis.getExtent()))); break;
-      case AxisRole::Feature: x = sum_of(x, extent, extent); break;
-      default: x = sum_of(x, 0, infinity); break;  // any number of tiles or heads
+      case AxisRole::Rows:
+        x = sum_of(x, 1, double(assumptions.chunk.value_or(axis.getExtent())));
+        break;
+      case AxisRole::Feature:
+        x = sum_of(x, extent, extent);
+        break;
+      default:
+        x = sum_of(x, 0, infinity);
+        break;  // any number of tiles or heads
     }
   }
   return x;
@@ -99,11 +105,15 @@ Interval of_unary(Operation* op, Interval x) {
       .Case<RsqrtOp>([&](auto) { return decreasing([](double v) { return v > 0 ? 1 / std::sqrt(v) : infinity; }); })
       .Case<RcpOp>([&](auto) { return reciprocal(x); })
       .Case<SigmoidOp>([&](auto) { return increasing(x, sigmoid); })
-      .Case<SigmoidGradOp>([&](auto) { return Interval{0, 0.25}; })
+      .Case<SigmoidGradOp>([&](auto) {
+        return Interval{0, 0.25};
+      })
       .Case<SoftplusOp>([&](auto) { return increasing(x, softplus); })
       .Case<TanhOp>([&](auto) { return increasing(x, [](double v) { return std::tanh(v); }); })
       .Case<ReluOp>([&](auto) { return increasing(x, [](double v) { return std::max(v, 0.0); }); })
-      .Case<AbsOp>([&](auto) { return Interval{x.contains(0) ? 0 : std::min(std::abs(x.lo), std::abs(x.hi)), x.magnitude()}; })
+      .Case<AbsOp>([&](auto) {
+        return Interval{x.contains(0) ? 0 : std::min(std::abs(x.lo), std::abs(x.hi)), x.magnitude()};
+      })
       .Case<ClampOp>([&](ClampOp clamp) {
         double lower = clamp.getLower().convertToDouble(), upper = clamp.getUpper().convertToDouble();
         return increasing(x, [&](double v) { return std::min(std::max(v, lower), upper); });
@@ -112,7 +122,9 @@ Interval of_unary(Operation* op, Interval x) {
       .Case<DetachOp, BroadcastOp, LastOp, MaxReduceOp>([&](auto) { return x; })
       .Case<AtLastOp>([&](auto) { return hull(x, Interval::point(0)); })
       .Case<ShiftOp>([&](ShiftOp shift) { return hull(x, Interval::point(shift.getFill().convertToDouble())); })
-      .Case<IsNanOp>([](auto) { return Interval{0, 1}; })
+      .Case<IsNanOp>([](auto) {
+        return Interval{0, 1};
+      })
       .Default([](Operation*) { return Interval::everything(); });
 }
 
@@ -124,9 +136,15 @@ Interval of_binary(Operation* op, Interval a, Interval b) {
       .Case<MulOp>([&](auto) { return op->getOperand(0) == op->getOperand(1) ? square(a) : a * b; })
       .Case<DivOp>([&](auto) { return a * reciprocal(b); })
       .Case<PowOp>([&](auto) { return power(a, b); })
-      .Case<MinOp>([&](auto) { return Interval{std::min(a.lo, b.lo), std::min(a.hi, b.hi)}; })
-      .Case<MaxOp>([&](auto) { return Interval{std::max(a.lo, b.lo), std::max(a.hi, b.hi)}; })
-      .Case<LessOp, LessEqualOp, EqualOp>([](auto) { return Interval{0, 1}; })
+      .Case<MinOp>([&](auto) {
+        return Interval{std::min(a.lo, b.lo), std::min(a.hi, b.hi)};
+      })
+      .Case<MaxOp>([&](auto) {
+        return Interval{std::max(a.lo, b.lo), std::max(a.hi, b.hi)};
+      })
+      .Case<LessOp, LessEqualOp, EqualOp>([](auto) {
+        return Interval{0, 1};
+      })
       .Default([](Operation*) { return Interval::everything(); });
 }
 

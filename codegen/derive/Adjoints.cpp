@@ -28,13 +28,17 @@ Contributions NegOp::adjoint(Builder& build, Value dy) { return {build.neg(dy)};
 Contributions ExpOp::adjoint(Builder& build, Value dy) { return {build.mul(dy, getResult())}; }
 
 // y = 2^x                     dx = dy*y*ln2           (ln2 stays a symbol: it cancels against log2e)
-Contributions Exp2Op::adjoint(Builder& build, Value dy) { return {build.mul(build.mul(dy, getResult()), Scalar::ln2())}; }
+Contributions Exp2Op::adjoint(Builder& build, Value dy) {
+  return {build.mul(build.mul(dy, getResult()), Scalar::ln2())};
+}
 
 // y = log(x)                  dx = dy/x
 Contributions LogOp::adjoint(Builder& build, Value dy) { return {build.div(dy, getX())}; }
 
 // y = log(1+x)                dx = dy/(1+x)
-Contributions Log1pOp::adjoint(Builder& build, Value dy) { return {build.div(dy, build.add(build.constant(1.0), getX()))}; }
+Contributions Log1pOp::adjoint(Builder& build, Value dy) {
+  return {build.div(dy, build.add(build.constant(1.0), getX()))};
+}
 
 // y = sqrt(x)                 dx = (dy/2)/y
 Contributions SqrtOp::adjoint(Builder& build, Value dy) { return {build.div(scaled(build, 0.5, dy), getResult())}; }
@@ -63,7 +67,9 @@ Contributions SigmoidGradOp::adjoint(Builder& build, Value dy) {
 }
 
 // y = log(1+e^x)              dx = dy*sigmoid(x)
-Contributions SoftplusOp::adjoint(Builder& build, Value dy) { return {build.mul(dy, build.pointwise<SigmoidOp>({getX()}))}; }
+Contributions SoftplusOp::adjoint(Builder& build, Value dy) {
+  return {build.mul(dy, build.pointwise<SigmoidOp>({getX()}))};
+}
 
 // y = tanh(x)                 dx = dy*(1-y^2) = dy*4*sigmoid'(2x)     (the second form does not cancel)
 Contributions TanhOp::adjoint(Builder& build, Value dy) {
@@ -84,8 +90,10 @@ Contributions AbsOp::adjoint(Builder& build, Value dy) {
 // y = min(max(x, lower), upper)     dx = dy where lower <= x <= upper, else 0
 Contributions ClampOp::adjoint(Builder& build, Value dy) {
   Value zero = build.constant(0.0);
-  Value below = build.select(build.compare<LessEqualOp>({getX(), build.constant(getUpper().convertToDouble())}), dy, zero);
-  return {build.select(build.compare<LessEqualOp>({build.constant(getLower().convertToDouble()), getX()}), below, zero)};
+  Value below =
+      build.select(build.compare<LessEqualOp>({getX(), build.constant(getUpper().convertToDouble())}), dy, zero);
+  return {
+      build.select(build.compare<LessEqualOp>({build.constant(getLower().convertToDouble()), getX()}), below, zero)};
 }
 
 // y = round(x)                dx = dy                 (straight through)
@@ -143,7 +151,8 @@ Contributions EqualOp::adjoint(Builder& build, Value dy) { return {Value(), Valu
 // y = a*b + c                 da = dy*b               db = dy*a               dc = dy
 Contributions FmaOp::adjoint(Builder& build, Value dy) { return {build.mul(dy, getB()), build.mul(dy, getA()), dy}; }
 
-// y = condition ? a : b       da = condition ? dy : 0     db = condition ? 0 : dy     (a NaN in the other branch stays there)
+// y = condition ? a : b       da = condition ? dy : 0     db = condition ? 0 : dy     (a NaN in the other branch stays
+// there)
 Contributions SelectOp::adjoint(Builder& build, Value dy) {
   Value zero = build.constant(0.0);
   return {Value(), build.select(getCondition(), dy, zero), build.select(getCondition(), zero, dy)};

@@ -14,7 +14,8 @@ using kda::KernelOp;
 /// Replaces the op's result; a name of the user's moves to the replacement if that has none.
 void replace_keeping_name(Operation* op, Value value) {
   if (auto name = kda::user_name(op->getResult(0)))
-    if (Operation* other = value.getDefiningOp(); !kda::user_name(value) && !llvm::isa<kda::InputOp, kda::ConstantOp>(other))
+    if (Operation* other = value.getDefiningOp();
+        !kda::user_name(value) && !llvm::isa<kda::InputOp, kda::ConstantOp>(other))
       other->setLoc(kda::named(other->getLoc(), *name));
   op->getResult(0).replaceAllUsesWith(value);
 }
@@ -22,7 +23,8 @@ void replace_keeping_name(Operation* op, Value value) {
 struct SameExpression : llvm::DenseMapInfo<Operation*> {
   static unsigned getHashValue(const Operation* op) {
     return OperationEquivalence::computeHash(const_cast<Operation*>(op), OperationEquivalence::directHashValue,
-                                             OperationEquivalence::ignoreHashValue, OperationEquivalence::IgnoreLocations);
+                                             OperationEquivalence::ignoreHashValue,
+                                             OperationEquivalence::IgnoreLocations);
   }
   static bool isEqual(const Operation* left, const Operation* right) {
     auto *a = const_cast<Operation*>(left), *b = const_cast<Operation*>(right);
@@ -66,7 +68,11 @@ Value if_same_axes(Operation* op, Value x) { return x.getType() == op->getResult
 
 /// An equal value for the op's result, or null. Every identity holds bit for bit, infinities and NaN included.
 Value simpler(Operation* op, Builder& build) {
-  auto constant_one = [&] { return kda::type_of(op->getResult(0)).getAxes().empty() ? build.constant(1.0) : build.broadcast_like(build.constant(1.0), op->getResult(0)); };
+  auto constant_one = [&] {
+    return kda::type_of(op->getResult(0)).getAxes().empty()
+               ? build.constant(1.0)
+               : build.broadcast_like(build.constant(1.0), op->getResult(0));
+  };
   if (auto mul = llvm::dyn_cast<kda::MulOp>(op)) {
     if (is_number(mul.getB(), 1.0)) return if_same_axes(op, mul.getA());
     if (is_number(mul.getA(), 1.0)) return if_same_axes(op, mul.getB());

@@ -111,8 +111,8 @@ class ReverseWalk {
     if (!dy) return;
     auto contributions = adjoint_of(op, dy);
     if (contributions.size() != op->getNumOperands())
-      throw KdagenBug(fmt::format("the adjoint of {} gives {} contributions for {} operands", op->getName().getStringRef().str(),
-                                  contributions.size(), op->getNumOperands()));
+      throw KdagenBug(fmt::format("the adjoint of {} gives {} contributions for {} operands",
+                                  op->getName().getStringRef().str(), contributions.size(), op->getNumOperands()));
     bool singular = may_be_singular(op, ranges_);
     for (auto [operand, contribution] : llvm::zip(op->getOperands(), contributions)) {
       if (!contribution || !active_.contains(operand)) continue;
@@ -121,8 +121,8 @@ class ReverseWalk {
     }
   }
 
-  /// 0 where dy is 0: there 0 times an infinite derivative is NaN, though nothing flows (the branch that a select or max
-  /// did not take, a norm of a zero vector behind a square).
+  /// 0 where dy is 0: there 0 times an infinite derivative is NaN, though nothing flows (the branch that a select or
+  /// max did not take, a norm of a zero vector behind a square).
   Value zero_where_zero(Value dy, Value contribution) {
     Value zero = build_.constant(0.0);
     return build_.select(build_.compare<kda::EqualOp>({dy, zero}), zero, contribution);
@@ -134,9 +134,10 @@ class ReverseWalk {
     if (auto it = custom_rules().find(name); it != custom_rules().end()) return it->second(build_, op, dy);
     auto differentiable = llvm::dyn_cast<kda::AdjointOpInterface>(op);
     if (!differentiable)
-      throw SpecError(fmt::format("{}: error: {} has no adjoint, so no backward can be derived through it; give it one with "
-                                  "custom_adjoint(\"{}\", rule), or write detach(x) where no gradient shall flow",
-                                  kda::spec_line(op->getLoc()), name, name));
+      throw SpecError(
+          fmt::format("{}: error: {} has no adjoint, so no backward can be derived through it; give it one with "
+                      "custom_adjoint(\"{}\", rule), or write detach(x) where no gradient shall flow",
+                      kda::spec_line(op->getLoc()), name, name));
     return differentiable.adjoint(build_, dy);
   }
 
@@ -145,7 +146,8 @@ class ReverseWalk {
     Value gradient = cotangent_of(input.getResult());
     build_.set_location(kda::named(input.getLoc(), "d" + input.getTensor().str()));
     if (!gradient) gradient = build_.constant(0.0);
-    write_tensor(build_, gradient, "d" + input.getTensor().str(), input.getRole() == "param" ? "param_gradient" : "gradient",
+    write_tensor(build_, gradient, "d" + input.getTensor().str(),
+                 input.getRole() == "param" ? "param_gradient" : "gradient",
                  input.getRole() == "param" ? Type(raw_.getF32Type()) : storage_of(raw_, options_.grads),
                  kda::type_of(input.getResult()));
   }
@@ -172,8 +174,10 @@ OwningOpRef<ModuleOp> clone_kernel(KernelOp kernel, llvm::StringRef direction) {
 }  // namespace
 
 void custom_adjoint(const std::string& op_name, AdjointRule rule) {
-  if (rule) custom_rules()[op_name] = std::move(rule);
-  else custom_rules().erase(op_name);
+  if (rule)
+    custom_rules()[op_name] = std::move(rule);
+  else
+    custom_rules().erase(op_name);
 }
 
 OwningOpRef<ModuleOp> derive(KernelOp forward, const CompileOptions& options) {

@@ -34,8 +34,9 @@ void resolve_detach(kda::KernelOp kernel);
 /// x*1, x/1, x-0, x^1, 2^0, e^0, -(-x), select of equal sides, broadcasts that their only users do not need.
 void clean_up(kda::KernelOp kernel);
 
-/// The user's own adjoint for an op, by op name ("kda.pow"): used instead of the rule in Adjoints.cpp, or where there is
-/// none; a null rule takes it back. The same contract as AdjointOpInterface::adjoint. Not thread-safe; meant for start-up.
+/// The user's own adjoint for an op, by op name ("kda.pow"): used instead of the rule in Adjoints.cpp, or where there
+/// is none; a null rule takes it back. The same contract as AdjointOpInterface::adjoint. Not thread-safe; meant for
+/// start-up.
 using AdjointRule = std::function<llvm::SmallVector<mlir::Value>(kda::Builder&, mlir::Operation*, mlir::Value dy)>;
 void custom_adjoint(const std::string& op_name, AdjointRule rule);
 

@@ -22,10 +22,10 @@ SmallVector<std::string> names_of(llvm::ArrayRef<StringAttr> axes) {
   return llvm::map_to_vector(axes, [](StringAttr axis) { return axis.getValue().str(); });
 }
 
-Value read(Builder& build, const std::string& name, llvm::StringRef role, Type storage, llvm::ArrayRef<std::string> axes,
-           FloatAttr lower = {}, FloatAttr upper = {}) {
-  return build.raw().create<kda::InputOp>(build.location(), build.make_type(axes), name, role, storage, lower, upper, false,
-                                          FloatAttr());
+Value read(Builder& build, const std::string& name, llvm::StringRef role, Type storage,
+           llvm::ArrayRef<std::string> axes, FloatAttr lower = {}, FloatAttr upper = {}) {
+  return build.raw().create<kda::InputOp>(build.location(), build.make_type(axes), name, role, storage, lower, upper,
+                                          false, FloatAttr());
 }
 
 /// The inner values that have a name of the user's.
@@ -78,7 +78,8 @@ void keep_exponent_ranges(KernelOp kernel, llvm::function_ref<void()> change) {
   for (const auto& [argument, range] : proven) {
     Interval seen = after.of(argument);
     if (seen.lo < range.lo || seen.hi > range.hi)
-      argument.getDefiningOp()->setAttr(proven_range_attribute, DenseF64ArrayAttr::get(kernel.getContext(), {range.lo, range.hi}));
+      argument.getDefiningOp()->setAttr(proven_range_attribute,
+                                        DenseF64ArrayAttr::get(kernel.getContext(), {range.lo, range.hi}));
   }
 }
 
@@ -93,18 +94,22 @@ Type storage_of(OpBuilder& builder, const std::string& dtype) {
 Value cotangent_input(Builder& build, kda::OutputOp output, const CompileOptions& options) {
   OpBuilder& raw = build.raw();
   std::string name = "d" + output.getTensor().str();
-  Location place = llvm::isa<NameLoc>(output.getLoc()) ? llvm::cast<NameLoc>(output.getLoc()).getChildLoc() : output.getLoc();
+  Location place =
+      llvm::isa<NameLoc>(output.getLoc()) ? llvm::cast<NameLoc>(output.getLoc()).getChildLoc() : output.getLoc();
   build.set_location(kda::named(place, name));
   SmallVector<std::string> axes, row_axes;
   for (Attribute axis : output.getAxes()) axes.push_back(llvm::cast<StringAttr>(axis).getValue().str());
   for (const auto& axis : axes)
     if (build.kernel().axis(axis).getRole() != AxisRole::Feature) row_axes.push_back(axis);
   Upstream upstream = options.upstream_for(output.getTensor().str());
-  Type storage = upstream == Upstream::f32 ? Type(raw.getF32Type()) : upstream == Upstream::bf16 ? Type(raw.getBF16Type()) : raw.getF16Type();
+  Type storage = upstream == Upstream::f32    ? Type(raw.getF32Type())
+                 : upstream == Upstream::bf16 ? Type(raw.getBF16Type())
+                                              : raw.getF16Type();
   Value cotangent = read(build, name, "cotangent", storage, axes);
   if (upstream == Upstream::fp16row) {
     build.set_location(kda::named(place, name + "_exp"));
-    Value exponent = read(build, name + "_exp", "cotangent", raw.getI8Type(), row_axes, raw.getF64FloatAttr(-128), raw.getF64FloatAttr(127));
+    Value exponent = read(build, name + "_exp", "cotangent", raw.getI8Type(), row_axes, raw.getF64FloatAttr(-128),
+                          raw.getF64FloatAttr(127));
     build.set_location(place);  // the product is no tensor: it has no name
     cotangent = build.mul(cotangent, build.exp2(exponent));
   }
@@ -118,8 +123,8 @@ void write_tensor(Builder& build, Value value, const std::string& name, llvm::St
                   kda::ValueType type) {
   OpBuilder& raw = build.raw();
   SmallVector<StringRef> axes = llvm::map_to_vector(type.getAxes(), [](StringAttr axis) { return axis.getValue(); });
-  raw.create<kda::OutputOp>(build.location(), value, name, role, storage, raw.getStrArrayAttr(axes), FloatAttr(), ArrayAttr(), 0,
-                            StringAttr());
+  raw.create<kda::OutputOp>(build.location(), value, name, role, storage, raw.getStrArrayAttr(axes), FloatAttr(),
+                            ArrayAttr(), 0, StringAttr());
 }
 
 SmallVector<Value> find_saved(KernelOp kernel, const std::vector<std::string>& names) {
@@ -128,12 +133,16 @@ SmallVector<Value> find_saved(KernelOp kernel, const std::vector<std::string>& n
   for (const auto& name : names) {
     Value value = named_value(values, "option save=" + name, name);
     if (kda::section_of(value) != kda::Section::Tile)
-      throw UsageError(fmt::format("option save={}: the value depends on parameters only and is evaluated once; nothing is "
-                                   "gained by saving it", name));
+      throw UsageError(
+          fmt::format("option save={}: the value depends on parameters only and is evaluated once; nothing is "
+                      "gained by saving it",
+                      name));
     auto output = output_called(kernel, name);
     if (output && !(output.getStorage().isF32() && output.getAnchor() == 0 && !output.getAnchorKind()))
-      throw UsageError(fmt::format("option save={}: the output of that name is stored in another form; set out.{}=f32, or name "
-                                   "an inner value", name, name));
+      throw UsageError(
+          fmt::format("option save={}: the output of that name is stored in another form; set out.{}=f32, or name "
+                      "an inner value",
+                      name, name));
     saved.push_back(value);
   }
   return saved;
@@ -152,8 +161,8 @@ void read_residual(KernelOp kernel, Value value) {
   Builder build(raw, value.getLoc());
   Interval range = Ranges().of(value);  // what is proven of the value holds for the number read
   auto bound = [&](double end) { return std::isfinite(end) ? raw.getF64FloatAttr(end) : FloatAttr(); };
-  Value residual = read(build, *kda::user_name(value), "residual", raw.getF32Type(), names_of(kda::type_of(value).getAxes()),
-                        bound(range.lo), bound(range.hi));
+  Value residual = read(build, *kda::user_name(value), "residual", raw.getF32Type(),
+                        names_of(kda::type_of(value).getAxes()), bound(range.lo), bound(range.hi));
   keep_exponent_ranges(kernel, [&] { value.replaceAllUsesWith(residual); });
 }
 
@@ -176,7 +185,8 @@ void check_output_names(KernelOp forward, const CompileOptions& options) {
   for (auto output : forward.block().getOps<kda::OutputOp>()) outputs.push_back(output.getTensor().str());
   for (const auto& [name, upstream] : options.upstream_of)
     if (!llvm::is_contained(outputs, name))
-      throw UsageError(fmt::format("option upstream.{}: the spec has no such output; it has {}", name, fmt::join(outputs, ", ")));
+      throw UsageError(
+          fmt::format("option upstream.{}: the spec has no such output; it has {}", name, fmt::join(outputs, ", ")));
 }
 
 void check_tensor_names(KernelOp kernel) {
@@ -188,8 +198,10 @@ void check_tensor_names(KernelOp kernel) {
     if (name.empty()) continue;
     auto [it, added] = tensors.emplace(name, &op);
     if (!added)
-      throw SpecError(fmt::format("{}: error: the backward would have two tensors called '{}' (the other one from {}); rename a "
-                                  "tensor of the spec", kda::spec_line(op.getLoc()), name, kda::spec_line(it->second->getLoc())));
+      throw SpecError(
+          fmt::format("{}: error: the backward would have two tensors called '{}' (the other one from {}); rename a "
+                      "tensor of the spec",
+                      kda::spec_line(op.getLoc()), name, kda::spec_line(it->second->getLoc())));
   }
 }
 

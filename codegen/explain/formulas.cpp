@@ -12,7 +12,7 @@ namespace kdagen {
 namespace {
 using kda::KernelOp;
 
-constexpr size_t width = 110;       // of a line, the tag included
+constexpr size_t width = 110;         // of a line, the tag included
 constexpr size_t short_formula = 16;  // folded into every use
 constexpr size_t long_formula = 160;  // gets a name of its own rather than being folded any further
 
@@ -22,8 +22,10 @@ class Lines {
 
   std::string write() {
     for (Operation& op : kernel_.block()) {
-      if (auto output = llvm::dyn_cast<kda::OutputOp>(op)) write_output(output);
-      else if (op.getNumResults() == 1) write_value(&op);
+      if (auto output = llvm::dyn_cast<kda::OutputOp>(op))
+        write_output(output);
+      else if (op.getNumResults() == 1)
+        write_value(&op);
     }
     return text_;
   }
@@ -65,7 +67,8 @@ class Lines {
 
   std::string storage_note(kda::OutputOp output) {
     std::string storage = output.getStorage().isBF16() ? "bf16" : output.getStorage().isF16() ? "fp16" : "f32";
-    std::string role = output.getRole() == "output" || output.getRole() == "gradient" ? "" : output.getRole().str() + ", ";
+    std::string role =
+        output.getRole() == "output" || output.getRole() == "gradient" ? "" : output.getRole().str() + ", ";
     std::replace(role.begin(), role.end(), '_', ' ');
     std::string anchor = output.getAnchor() == 0 ? "" : fmt::format(", times 2^{}", output.getAnchor());
     return role + storage + anchor;
@@ -73,8 +76,10 @@ class Lines {
 
   void write_output(kda::OutputOp output) {
     std::string name = output.getTensor().str();
-    if (kda::user_name(output.getValue()) == name && !llvm::isa<kda::InputOp>(output.getValue().getDefiningOp())) return;
-    line(name_formula(name, notation_).text, known_.lookup(output.getValue()).text, storage_note(output), output.getLoc());
+    if (kda::user_name(output.getValue()) == name && !llvm::isa<kda::InputOp>(output.getValue().getDefiningOp()))
+      return;
+    line(name_formula(name, notation_).text, known_.lookup(output.getValue()).text, storage_note(output),
+         output.getLoc());
   }
 
   void line(const std::string& name, const std::string& formula, const std::string& note, Location location) {
@@ -85,7 +90,8 @@ class Lines {
     std::string left = name + " = " + formula + (note.empty() ? "" : "    -> " + note);
     unsigned number = kda::spec_line_number(location);
     std::string tag = number ? fmt::format("[spec:{}]", number) : "";
-    if (!tag.empty()) left += std::string(left.size() + tag.size() + 2 <= width ? width - left.size() - tag.size() : 2, ' ') + tag;
+    if (!tag.empty())
+      left += std::string(left.size() + tag.size() + 2 <= width ? width - left.size() - tag.size() : 2, ' ') + tag;
     text_ += left + "\n";
   }
 
@@ -98,10 +104,12 @@ class Lines {
 
 Formula short_form(Value value, int depth) {
   Operation* op = value.getDefiningOp();
-  if (auto name = kda::user_name(value); name && !llvm::isa<kda::InputOp>(op)) return name_formula(*name, Notation::text);
+  if (auto name = kda::user_name(value); name && !llvm::isa<kda::InputOp>(op))
+    return name_formula(*name, Notation::text);
   if (depth == 0 && op->getNumOperands() > 0 && !llvm::isa<kda::BroadcastOp>(op)) return {"..."};
   SmallVector<Formula> operands;
-  for (Value operand : op->getOperands()) operands.push_back(short_form(operand, llvm::isa<kda::BroadcastOp>(op) ? depth : depth - 1));
+  for (Value operand : op->getOperands())
+    operands.push_back(short_form(operand, llvm::isa<kda::BroadcastOp>(op) ? depth : depth - 1));
   return op_formula(op, operands, Notation::text);
 }
 

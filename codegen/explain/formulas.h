@@ -10,8 +10,8 @@ namespace kdagen {
 enum class Notation { text, latex };
 
 /// One line for every named value and every output, in program order. An inner value without a name is folded into its
-/// user if it has one use or is short, else it gets an invented name (_1, _2, ...). Sums are sum_d(..), scans cumsum_t(..)
-/// and suffix_sum_t(..). In text the line of the spec stands at the right: [spec:12].
+/// user if it has one use or is short, else it gets an invented name (_1, _2, ...). Sums are sum_d(..), scans
+/// cumsum_t(..) and suffix_sum_t(..). In text the line of the spec stands at the right: [spec:12].
 std::string formulas(kda::KernelOp kernel, Notation notation = Notation::text);
 
 /// One value: its name if it has one, else its formula over the nearest names ("g_T - g_c"), cut short if long.

@@ -24,21 +24,27 @@ class Writer {
         .Case<IndexOp>([&](IndexOp op) { return call("index", op.getOver().str()); })
         .Case<AddOp>([&](auto) { return infix(Formula::sum, " + ", Formula::sum, Formula::sum); })
         .Case<SubOp>([&](auto) { return infix(Formula::sum, " - ", Formula::sum, Formula::product); })
-        .Case<MulOp>([&](auto) { return infix(Formula::product, latex_ ? " \\cdot " : "*", Formula::product, Formula::sign); })
+        .Case<MulOp>(
+            [&](auto) { return infix(Formula::product, latex_ ? " \\cdot " : "*", Formula::product, Formula::sign); })
         .Case<DivOp>([&](auto) { return quotient(operand(0, Formula::product), operands_[1]); })
         .Case<RcpOp>([&](auto) { return quotient("1", operands_[0]); })
-        .Case<NegOp>([&](auto) { return Formula{"-" + operand(0, Formula::product), Formula::sign}; })
+        .Case<NegOp>([&](auto) {
+          return Formula{"-" + operand(0, Formula::product), Formula::sign};
+        })
         .Case<Exp2Op>([&](auto) { return power("2", operands_[0]); })
         .Case<ExpOp>([&](auto) { return latex_ ? power("e", operands_[0]) : call("exp"); })
         .Case<PowOp>([&](auto) { return power(operand(0, Formula::atom), operands_[1]); })
         .Case<SqrtOp>([&](auto) { return latex_ ? Formula{"\\sqrt{" + operands_[0].text + "}"} : call("sqrt"); })
-        .Case<RsqrtOp>([&](auto) { return latex_ ? Formula{"\\frac{1}{\\sqrt{" + operands_[0].text + "}}"} : call("rsqrt"); })
+        .Case<RsqrtOp>(
+            [&](auto) { return latex_ ? Formula{"\\frac{1}{\\sqrt{" + operands_[0].text + "}}"} : call("rsqrt"); })
         .Case<SigmoidGradOp>([&](auto) { return call(latex_ ? "\\sigma'" : "sigmoid'"); })
         .Case<SigmoidOp>([&](auto) { return call(latex_ ? "\\sigma" : "sigmoid"); })
         .Case<AbsOp>([&](auto) { return Formula{"|" + operands_[0].text + "|"}; })
         .Case<LessOp>([&](auto) { return infix(Formula::comparison, " < ", Formula::sum, Formula::sum); })
-        .Case<LessEqualOp>([&](auto) { return infix(Formula::comparison, latex_ ? " \\le " : " <= ", Formula::sum, Formula::sum); })
-        .Case<EqualOp>([&](auto) { return infix(Formula::comparison, latex_ ? " = " : " == ", Formula::sum, Formula::sum); })
+        .Case<LessEqualOp>(
+            [&](auto) { return infix(Formula::comparison, latex_ ? " \\le " : " <= ", Formula::sum, Formula::sum); })
+        .Case<EqualOp>(
+            [&](auto) { return infix(Formula::comparison, latex_ ? " = " : " == ", Formula::sum, Formula::sum); })
         .Case<FmaOp>([&](auto) { return call("fma"); })
         .Case<SelectOp>([&](auto) { return choice(); })
         .Case<ClampOp>([&](ClampOp op) {
@@ -84,7 +90,8 @@ class Writer {
     std::string name = function;
     if (word) {
       auto cut = function.find('_');
-      name = "\\mathrm{" + function.substr(0, cut) + "}" + (cut == std::string::npos ? "" : "_{\\mathrm{" + escaped(function.substr(cut + 1)) + "}}");
+      name = "\\mathrm{" + function.substr(0, cut) + "}" +
+             (cut == std::string::npos ? "" : "_{\\mathrm{" + escaped(function.substr(cut + 1)) + "}}");
     }
     return {latex_ ? name + "\\left(" + arguments + "\\right)" : name + "(" + arguments + ")"};
   }
@@ -98,14 +105,16 @@ class Writer {
 
   Formula power(const std::string& base, const Formula& exponent) const {
     if (latex_) return {base + "^{" + exponent.text + "}", Formula::power};
-    return {base + "^" + (exponent.binding == Formula::atom ? exponent.text : "(" + exponent.text + ")"), Formula::power};
+    return {base + "^" + (exponent.binding == Formula::atom ? exponent.text : "(" + exponent.text + ")"),
+            Formula::power};
   }
 
   Formula choice() const {
     if (latex_)
-      return {"\\begin{cases}" + operands_[1].text + " & \\text{if } " + operands_[0].text + "\\\\ " + operands_[2].text +
-              " & \\text{else}\\end{cases}"};
-    return {operand(0, Formula::comparison) + " ? " + operand(1, Formula::sum) + " : " + operand(2, Formula::sum), Formula::choice};
+      return {"\\begin{cases}" + operands_[1].text + " & \\text{if } " + operands_[0].text + "\\\\ " +
+              operands_[2].text + " & \\text{else}\\end{cases}"};
+    return {operand(0, Formula::comparison) + " ? " + operand(1, Formula::sum) + " : " + operand(2, Formula::sum),
+            Formula::choice};
   }
 
   Formula over_axes(const std::string& name, ArrayAttr over) const {
@@ -130,14 +139,19 @@ class Writer {
   Formula constant(const Scalar& scalar) const {
     std::string text = scalar.text();
     if (latex_) {
-      std::string product = scalar.coefficient == 1.0 && !scalar.symbols.empty() ? "" : scalar.coefficient == -1.0 && !scalar.symbols.empty() ? "-" : number(scalar.coefficient);
+      std::string product = scalar.coefficient == 1.0 && !scalar.symbols.empty()    ? ""
+                            : scalar.coefficient == -1.0 && !scalar.symbols.empty() ? "-"
+                                                                                    : number(scalar.coefficient);
       for (const auto& [name, symbol] : scalar.symbols) {
         std::string base = name == "ln2" ? "\\ln 2" : "\\mathit{" + escaped(name) + "}";
-        product += (product.empty() || product == "-" ? "" : "\\,") + (symbol.power == 1 ? base : fmt::format("({})^{{{}}}", base, symbol.power));
+        product += (product.empty() || product == "-" ? "" : "\\,") +
+                   (symbol.power == 1 ? base : fmt::format("({})^{{{}}}", base, symbol.power));
       }
       text = product;
     }
-    Formula::Binding binding = text[0] == '-' ? Formula::sign : text.find('*') != std::string::npos ? Formula::product : Formula::atom;
+    Formula::Binding binding = text[0] == '-'                        ? Formula::sign
+                               : text.find('*') != std::string::npos ? Formula::product
+                                                                     : Formula::atom;
     if (latex_ && binding == Formula::atom && scalar.symbols.size() > 1) binding = Formula::product;
     return {text, binding};
   }

@@ -31,7 +31,8 @@ class Fields {
   std::string text_or(const char* key, std::string otherwise) const { return has(key) ? text(key) : otherwise; }
   double number(const char* key) const {
     const auto& value = member(key);
-    if (!value.is_number() || !std::isfinite(value.get<double>())) damaged(fmt::format("\"{}\" is not a finite number", key));
+    if (!value.is_number() || !std::isfinite(value.get<double>()))
+      damaged(fmt::format("\"{}\" is not a finite number", key));
     return value.get<double>();
   }
   std::optional<double> optional_number(const char* key) const {
@@ -40,7 +41,8 @@ class Fields {
   int64_t integer(const char* key, int64_t lowest, int64_t highest) const {
     const auto& value = member(key);
     // an unsigned number above int64's range would wrap
-    bool fits = value.is_number_integer() && (!value.is_number_unsigned() || value.get<uint64_t>() <= uint64_t(INT64_MAX));
+    bool fits =
+        value.is_number_integer() && (!value.is_number_unsigned() || value.get<uint64_t>() <= uint64_t(INT64_MAX));
     if (!fits || value.get<int64_t>() < lowest || value.get<int64_t>() > highest)
       damaged(fmt::format("\"{}\" is not an integer from {} to {}", key, lowest, highest));
     return value.get<int64_t>();

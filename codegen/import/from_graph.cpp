@@ -16,7 +16,7 @@ using kda::AxisAttr;
 using kda::AxisRole;
 using kda::Builder;
 
-constexpr int64_t max_extent = 4096;   // rows of a chunk, features
+constexpr int64_t max_extent = 4096;  // rows of a chunk, features
 constexpr size_t max_nodes = 100'000;
 
 bool is_identifier(const std::string& name) {
@@ -116,7 +116,8 @@ class Importer {
 
   void check_name(const std::string& name) {
     if (!is_identifier(name))
-      refuse("the name \"" + name + "\" is not an identifier that starts with a letter (the compiler's own start with _)");
+      refuse("the name \"" + name +
+             "\" is not an identifier that starts with a letter (the compiler's own start with _)");
   }
 
   Type read_storage(const Fields& fields) {
@@ -132,7 +133,8 @@ class Importer {
     build_.set_location(location(node, name));
     if (!name.empty()) {
       check_name(name);
-      if (!value_names_.emplace(name, values_.size()).second) refuse("two values are called '" + name + "'; rename one");
+      if (!value_names_.emplace(name, values_.size()).second)
+        refuse("two values are called '" + name + "'; rename one");
     }
     Value value;
     if (op == "input" || op == "param") {
@@ -155,7 +157,8 @@ class Importer {
   }
 
   Value value_of(const json& id, const Fields& node) {
-    if (!id.is_number_unsigned() || id.get<uint64_t>() >= values_.size()) node.damaged("refers to a node that is not before it");
+    if (!id.is_number_unsigned() || id.get<uint64_t>() >= values_.size())
+      node.damaged("refers to a node that is not before it");
     return values_[id.get<uint64_t>()];
   }
 
@@ -177,7 +180,8 @@ class Importer {
       if (!axis_names_.count(axis)) node.damaged("uses the unknown axis \"" + axis + "\"");
       axes.push_back(axis);
     }
-    bool has_rows = llvm::any_of(axes, [&](auto& axis) { return build_.kernel().axis(axis).getRole() == AxisRole::Rows; });
+    bool has_rows =
+        llvm::any_of(axes, [&](auto& axis) { return build_.kernel().axis(axis).getRole() == AxisRole::Rows; });
     if (role == "param" && has_rows) refuse("param '" + name + "' varies along rows; make it an input");
     if (role == "input") axes.append({batch_, chunk_});
     auto bound = [&](const char* key) {
@@ -188,8 +192,8 @@ class Importer {
     if (lower && upper && !(lower.getValueAsDouble() <= upper.getValueAsDouble()))
       refuse("the bounds of '" + name + "' are empty; the lower one must not exceed the upper");
     bool optional = node.boolean_or("optional", false);
-    return raw_.create<kda::InputOp>(build_.location(), build_.make_type(axes), name, role, read_storage(node), lower, upper,
-                                     optional, optional ? bound("absent") : FloatAttr());
+    return raw_.create<kda::InputOp>(build_.location(), build_.make_type(axes), name, role, read_storage(node), lower,
+                                     upper, optional, optional ? bound("absent") : FloatAttr());
   }
 
   Value read_constant(const Fields& node) {
@@ -218,7 +222,8 @@ class Importer {
     const json& nodes = graph_.list("nodes");
     uint64_t id = uint64_t(output.integer("node", 0, int64_t(values_.size()) - 1));
     Value value = values_[id];
-    if (kda::type_of(value).getElement().isInteger(1)) refuse("output '" + name + "' is a truth value; use select to make a number of it");
+    if (kda::type_of(value).getElement().isInteger(1))
+      refuse("output '" + name + "' is a truth value; use select to make a number of it");
     std::string op = nodes[id].at("op").get<std::string>();
     auto named_value = value_names_.find(name);
     bool tensor = op == "input" || op == "param";
@@ -239,14 +244,16 @@ class Importer {
     uint64_t id = uint64_t(fields.integer("unit", 0, int64_t(nodes.size()) - 1));
     auto unit = kda::constant_scalar(values_[id]);
     if (!unit) fields.damaged("has a \"unit\" that is not a constant");
-    if (unit->value() == 0.0) refuse("the cotangent unit of '" + output.getTensor().str() + "' is 0; the caller hands over cotangent/unit");
+    if (unit->value() == 0.0)
+      refuse("the cotangent unit of '" + output.getTensor().str() + "' is 0; the caller hands over cotangent/unit");
     output.setUnitCoefficientAttr(raw_.getF64FloatAttr(unit->coefficient));
     output.setUnitSymbolsAttr(unit->symbols_attr(&context_));
   }
 
   void set_anchor(kda::OutputOp output, const Fields& fields) {
     std::string kind = fields.text("anchor");
-    if (kind != "none" && kind != "static" && kind != "subchunk") fields.damaged("has the unknown anchor \"" + kind + "\"");
+    if (kind != "none" && kind != "static" && kind != "subchunk")
+      fields.damaged("has the unknown anchor \"" + kind + "\"");
     if (kind != "none") output.setAnchorKindAttr(raw_.getStringAttr(kind));
   }
 

@@ -64,9 +64,10 @@ void check_operands(const std::string& op, const Fields& node, Operands operands
   if (operands.size() != arity) node.damaged(fmt::format("({}) has {} operands, not {}", op, operands.size(), arity));
   for (size_t i = 0; i < arity; ++i)
     if (is_truth_value(operands[i]) != (op == "select" && i == 0))
-      throw std::string(op == "select" && i == 0 ? "select needs a truth value as its first operand: the result of less, "
-                                                   "less_equal, equal or isnan"
-                                                 : op + " needs numbers; turn a truth value into one with select");
+      throw std::string(op == "select" && i == 0
+                            ? "select needs a truth value as its first operand: the result of less, "
+                              "less_equal, equal or isnan"
+                            : op + " needs numbers; turn a truth value into one with select");
 }
 
 /// The axis, which the operand must have (`op` goes over it).
@@ -80,7 +81,8 @@ kda::AxisAttr axis_of(Builder& build, const std::string& op, const std::string& 
 
 std::string row_axis_of(Builder& build, const std::string& op, const Fields& node, Value operand) {
   auto axis = axis_of(build, op, node.text("over"), operand);
-  if (axis.getRole() != AxisRole::Rows) throw op + " goes over rows only, and '" + axis.getName().str() + "' is another axis";
+  if (axis.getRole() != AxisRole::Rows)
+    throw op + " goes over rows only, and '" + axis.getName().str() + "' is another axis";
   return axis.getName().str();
 }
 
@@ -114,7 +116,8 @@ Value index(Builder& build, const std::string& op, const Fields& node) {
 
 Value clamp(Builder& build, const Fields& node, Value x) {
   double lower = node.number("lower"), upper = node.number("upper");
-  if (!(lower <= upper)) throw fmt::format("clamp from {} to {} is empty; the lower bound must not exceed the upper", lower, upper);
+  if (!(lower <= upper))
+    throw fmt::format("clamp from {} to {} is empty; the lower bound must not exceed the upper", lower, upper);
   return build.clamp(x, lower, upper);
 }
 
@@ -146,7 +149,8 @@ Value import_op(Builder& build, const std::string& op, const Fields& node, Opera
   }
   if (op == "sum" || op == "max_reduce") return reduce(build, op, node, x);
   std::string rows = row_axis_of(build, op, node, x);
-  if (op == "cumsum") return build.scan(x, rows, node.boolean_or("exclusive", false), node.boolean_or("reverse", false));
+  if (op == "cumsum")
+    return build.scan(x, rows, node.boolean_or("exclusive", false), node.boolean_or("reverse", false));
   if (op == "total") return build.sum(x, {rows});
   if (op == "last") return build.last(x, rows);
   return build.shift(x, rows, node.integer("amount", -(1 << 20), 1 << 20), node.number("fill"));

@@ -18,7 +18,8 @@ using OptionTexts = std::map<std::string, std::string>;
 /// The spec's forward as imported and its backward as derived, with options as given with --set.
 class Derived {
  public:
-  Derived(const std::function<Spec(const Options&)>& make, OptionTexts options = {}, std::vector<std::string> taps = {}) {
+  Derived(const std::function<Spec(const Options&)>& make, OptionTexts options = {},
+          std::vector<std::string> taps = {}) {
     compile_options = take_compile_options(options);
     compile_options.taps = std::move(taps);
     forward_ = import_graph(make(Options(options)).graph(), context_);

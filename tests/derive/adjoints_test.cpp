@@ -59,10 +59,17 @@ const Rule rules[] = {
     {"detach", [](auto& o) { return detach(o.x * o.y) * o.x; }},
     {"sum_d", [](auto& o) { return sum(o.x * o.y, o.d) * o.x; }},
     {"sum_t", [](auto& o) { return sum(o.x * o.y, o.t) * o.x; }},
-    {"sum_both", [](auto& o) { return sum(o.x * o.y, {o.t, o.d}) * o.x; }},
+    {"sum_both",
+     [](auto& o) {
+       return sum(o.x * o.y, {o.t, o.d}) * o.x;
+     }},
     {"total", [](auto& o) { return total(o.x, o.t) * o.y; }},
     {"max_d", [](auto& o) { return max(o.x, o.d) * o.x; }, -1.5, 1.5, tiny},
-    {"max_both", [](auto& o) { return max(o.x, {o.t, o.d}) * o.x; }, -1.5, 1.5, tiny},
+    {"max_both",
+     [](auto& o) {
+       return max(o.x, {o.t, o.d}) * o.x;
+     },
+     -1.5, 1.5, tiny},
     {"cumsum", [](auto& o) { return cumsum(o.x, o.t) * o.y; }},
     {"cumsum_exclusive", [](auto& o) { return cumsum(o.x, o.t, exclusive) * o.y; }},
     {"cumsum_reverse", [](auto& o) { return cumsum(o.x, o.t, reverse) * o.y; }},
@@ -84,7 +91,8 @@ TEST_P(Adjoint, AgreesWithFiniteDifferences) {
         Spec s("rule", "one op", o);
         Operands v;
         v.t = s.rows("t"), v.h = s.heads("h"), v.d = s.features("d");
-        v.x = s.input("x", f32, {v.t, v.h, v.d}), v.y = s.input("y", f32, {v.t, v.h, v.d}), v.p = s.param("p", {v.h, v.d});
+        v.x = s.input("x", f32, {v.t, v.h, v.d}), v.y = s.input("y", f32, {v.t, v.h, v.d}),
+        v.p = s.param("p", {v.h, v.d});
         s.output("out", rule.formula(v) + 0.0 * (v.x + v.y + v.p)).dtype(f32);
         return s;
       },
@@ -94,8 +102,8 @@ TEST_P(Adjoint, AgreesWithFiniteDifferences) {
   evaluator::Arrays cotangents;
   for (const auto& [name, array] : testing::draw_inputs(derived.backward(), instance, 8))
     if (!inputs.count(name)) cotangents[name] = array;
-  auto comparisons = evaluator::compare_with_finite_differences(derived.forward(), derived.backward(), inputs, cotangents, instance,
-                                                                {.step = rule.step});
+  auto comparisons = evaluator::compare_with_finite_differences(derived.forward(), derived.backward(), inputs,
+                                                                cotangents, instance, {.step = rule.step});
   ASSERT_EQ(comparisons.size(), 3u);
   for (const auto& comparison : comparisons) {
     EXPECT_FALSE(!(comparison.max_rel <= 1e-6)) << comparison.name << ": " << comparison.max_rel;
@@ -103,7 +111,8 @@ TEST_P(Adjoint, AgreesWithFiniteDifferences) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Rules, Adjoint, ::testing::ValuesIn(rules), [](const auto& info) { return std::string(info.param.name); });
+INSTANTIATE_TEST_SUITE_P(Rules, Adjoint, ::testing::ValuesIn(rules),
+                         [](const auto& info) { return std::string(info.param.name); });
 
 }  // namespace
 }  // namespace kdagen

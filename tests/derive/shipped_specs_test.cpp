@@ -69,8 +69,9 @@ TEST_P(ShippedSpec, AgreesWithFiniteDifferences) {
     int64_t elements = std::accumulate(info.shape.begin(), info.shape.end(), int64_t(1), std::multiplies<>());
     for (int64_t i = 0; i < elements; ++i) array.values.push_back(draws.uniform(-1, 1));
   }
-  for (const auto& comparison : evaluator::compare_with_finite_differences(
-           GetParam().options.count("save") ? only_kernel(*prepared) : forward, backward, inputs, cotangents, instance)) {
+  for (const auto& comparison :
+       evaluator::compare_with_finite_differences(GetParam().options.count("save") ? only_kernel(*prepared) : forward,
+                                                  backward, inputs, cotangents, instance)) {
     EXPECT_FALSE(!(comparison.max_rel <= 1e-6)) << comparison.name << ": " << comparison.max_rel;
     EXPECT_FALSE(!(comparison.directional <= 1e-6)) << comparison.name << ": " << comparison.directional;
   }

@@ -73,7 +73,15 @@ TEST(Import, BatchAndChunkAxesStepAside) {
 
 /// Every way to replace one entry of the document by something else.
 void replace_everywhere(json& root, json& at, const std::function<void()>& visit) {
-  static const json replacements[] = {nullptr, -1, 1e308, 18446744073709551615u, "", "x", json::array(), json::object(), true,
+  static const json replacements[] = {nullptr,
+                                      -1,
+                                      1e308,
+                                      18446744073709551615u,
+                                      "",
+                                      "x",
+                                      json::array(),
+                                      json::object(),
+                                      true,
                                       json::array({json::array()})};
   for (const json& replacement : replacements) {
     json saved = at;
@@ -104,7 +112,8 @@ TEST(Import, AnyReplacedEntryIsRefusedOrHarmless) {
 
 TEST(Import, CutBytesAreRefused) {
   std::string graph = good_graph();
-  for (size_t length = 0; length < graph.size(); length += 1 + length / 40) EXPECT_NE(refusal(graph.substr(0, length)), "") << length;
+  for (size_t length = 0; length < graph.size(); length += 1 + length / 40)
+    EXPECT_NE(refusal(graph.substr(0, length)), "") << length;
 }
 
 }  // namespace

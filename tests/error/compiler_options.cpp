@@ -30,7 +30,8 @@ TEST(CompileOptions, NameTheOptionAndWhatPasses) {
 }
 
 TEST(CompileOptions, LeaveTheSpecsOwn) {
-  std::map<std::string, std::string> options = {{"grads", "f32"}, {"eps", "0"}, {"upstream.y", "bf16"}, {"save", "a,b"}};
+  std::map<std::string, std::string> options = {
+      {"grads", "f32"}, {"eps", "0"}, {"upstream.y", "bf16"}, {"save", "a,b"}};
   CompileOptions result = take_compile_options(options);
   EXPECT_EQ(options, (std::map<std::string, std::string>{{"eps", "0"}}));
   EXPECT_EQ(result.grads, "f32");

@@ -10,10 +10,10 @@
 
 namespace kdagen {
 namespace {
-using testing::OptionTexts;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
+using testing::OptionTexts;
 
 /// x * 2^(sign*G), G the sum over the chunk of bound*log2e*sigmoid(gate); sign 0: x*2^(total - G).
 struct Decay {
@@ -25,7 +25,11 @@ struct Decay {
     Constant bound = o.number("bound", -5, -1e4, 0);
     Value x = s.input("x", {t, h, d}), gate = s.input("gate", {t, h, d});
     Value g = s.let("g", bound * log2e * sigmoid(gate)), G = s.let("G", cumsum(g, t));
-    s.output("y", x * rsqrt(sum(x * x, d) + 1e-6) * exp2(sign == 0 ? total(g, t) - G : sign > 0 ? G : -G)).anchor(anchor);
+    s.output("y", x * rsqrt(sum(x * x, d) + 1e-6) *
+                      exp2(sign == 0  ? total(g, t) - G
+                           : sign > 0 ? G
+                                      : -G))
+        .anchor(anchor);
     return s;
   }
 };
@@ -36,7 +40,8 @@ std::string refusal(const std::function<Spec(const Options&)>& make, OptionTexts
     CompileOptions compile_options = take_compile_options(options);
     auto forward = import_graph(make(Options(options)).graph(), context);
     place_anchors(only_kernel(*forward));
-    auto kernel = backward ? derive(only_kernel(*forward), compile_options) : prepare_forward(only_kernel(*forward), compile_options);
+    auto kernel = backward ? derive(only_kernel(*forward), compile_options)
+                           : prepare_forward(only_kernel(*forward), compile_options);
     require_proven_ranges(only_kernel(*kernel));
   } catch (const SpecError& error) {
     return error.what();
@@ -56,9 +61,9 @@ TEST(RangeRefusal, InverseDecayUpToTheLimit) {
 
 TEST(RangeRefusal, NamesWhatWouldPass) {
   std::string message = refusal(Decay{-1}, {{"chunk", "64"}});
-  EXPECT_THAT(message, AllOf(HasSubstr("compiler_ranges.cpp:"), HasSubstr(": error: 2^(-G) may overflow"), HasSubstr("461.66"),
-                             HasSubstr("limit 128"), HasSubstr("chunk=16 (limit 17)"), HasSubstr("bound >= -1.386"),
-                             HasSubstr("64 rows")));
+  EXPECT_THAT(message, AllOf(HasSubstr("compiler_ranges.cpp:"), HasSubstr(": error: 2^(-G) may overflow"),
+                             HasSubstr("461.66"), HasSubstr("limit 128"), HasSubstr("chunk=16 (limit 17)"),
+                             HasSubstr("bound >= -1.386"), HasSubstr("64 rows")));
   EXPECT_THAT(message, Not(HasSubstr("anchor"))) << "half of 461 is still too much";
   EXPECT_THAT(refusal(Decay{-1}, {{"chunk", "32"}}), HasSubstr("static anchor"));
 }
@@ -67,7 +72,8 @@ TEST(RangeRefusal, DecayNeedsNoBound) {
   EXPECT_EQ(refusal(Decay{1}, {{"chunk", "128"}, {"bound", "-100"}}), "");
   EXPECT_EQ(refusal(Decay{0}, {{"chunk", "128"}, {"bound", "-100"}}), "");
   EXPECT_EQ(refusal(Decay{0}, {{"chunk", "128"}, {"bound", "-100"}}, true), "");
-  EXPECT_EQ(refusal(Decay{0}, {{"chunk", "128"}, {"bound", "-100"}, {"save", "G"}}, true), "") << "G is read, the total is not";
+  EXPECT_EQ(refusal(Decay{0}, {{"chunk", "128"}, {"bound", "-100"}, {"save", "G"}}, true), "")
+      << "G is read, the total is not";
 }
 
 TEST(RangeRefusal, StaticAnchorDoublesTheRange) {
@@ -86,11 +92,13 @@ Spec unbounded(const Options& o) {
 }
 
 TEST(RangeRefusal, UnboundedGateNamesFormsThatPass) {
-  EXPECT_THAT(refusal(unbounded), AllOf(HasSubstr("no upper bound"), HasSubstr("bounds(lower, upper) on gate"), HasSubstr("2^(total - cumsum)")));
+  EXPECT_THAT(refusal(unbounded), AllOf(HasSubstr("no upper bound"), HasSubstr("bounds(lower, upper) on gate"),
+                                        HasSubstr("2^(total - cumsum)")));
 }
 
 TEST(RangeRefusal, Fp16OutputOfAGrowingFactor) {
-  EXPECT_THAT(refusal(Decay{-1}, {{"out", "fp16"}}), AllOf(HasSubstr("fp16"), HasSubstr("65504"), HasSubstr("out.y=bf16")));
+  EXPECT_THAT(refusal(Decay{-1}, {{"out", "fp16"}}),
+              AllOf(HasSubstr("fp16"), HasSubstr("65504"), HasSubstr("out.y=bf16")));
   EXPECT_EQ(refusal(Decay{1}, {{"out", "fp16"}}), "");
   EXPECT_EQ(refusal(Decay{-1}, {{"out", "fp16"}, {"bound", "-0.6"}}), "") << "2^13.9 fits";
 }
@@ -112,13 +120,14 @@ TEST(RangeRefusal, PlainExpOfUnboundedInput) {
 
 TEST(RangeRefusal, SoftmaxAndParameterExponentialsPass) {
   EXPECT_EQ(refusal([](const Options& o) {
-    Spec s("soft", "softmax", o);
-    Axis t = s.rows("t"), h = s.heads("h"), d = s.features("d");
-    Value x = s.input("x", {t, h, d}), a = s.param("a", {h});
-    Value z = exp(a) * x, e = exp(z - max(z, d));
-    s.output("y", e / sum(e, d));
-    return s;
-  }), "");
+              Spec s("soft", "softmax", o);
+              Axis t = s.rows("t"), h = s.heads("h"), d = s.features("d");
+              Value x = s.input("x", {t, h, d}), a = s.param("a", {h});
+              Value z = exp(a) * x, e = exp(z - max(z, d));
+              s.output("y", e / sum(e, d));
+              return s;
+            }),
+            "");
 }
 
 }  // namespace
