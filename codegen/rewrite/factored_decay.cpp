@@ -10,10 +10,10 @@ using namespace mlir;
 namespace kdagen::kda {
 namespace {
 
-/// A value that is needed as such, as a sum of terms.
+/// A value that is needed as such, as a sum of terms. `whole`: the same terms with products as atoms opened, to compare.
 struct Root {
   Value value;
-  LinearForm form;
+  LinearForm form, whole;
 };
 
 /// Terms of `target` that are x times terms of `source` (none: terms that merely share x).
@@ -40,15 +40,42 @@ bool is_root(Operation& op) {
   return !value.hasOneUse() || !is_linear_op(*value.user_begin());
 }
 
+/// The exponentials that stand in the term itself, not inside a value that is shared already.
 bool holds_exponential(const Product& product) { return llvm::any_of(product.factors, is_exponential); }
+
+/// The term with the factors that a product as atom brings along.
+Term opened(const Term& term) {
+  auto form = linear_form(term.atom, through_exponentials, is_sum);
+  if (is_sum(term.atom) || !form || form->size() != 1) return term;
+  Term result = form->front();
+  result.multiply(term);
+  return result;
+}
+
+/// A sum over features alone: f*sum(u) is sum(f*u) where f has no features.
+SumOp row_sum(const Term& term) {
+  auto sum = term.atom.getDefiningOp<SumOp>();
+  if (!sum || !sum->hasOneUse() || !holds_exponential(term)) return {};
+  for (Attribute name : sum.getOver()) {
+    StringRef axis = llvm::cast<StringAttr>(name).getValue();
+    if (kernel_of(sum.getOperation()).axis(axis).getRole() != AxisRole::Feature) return {};
+    if (llvm::any_of(term.factors, [&](Value factor) { return type_of(factor).hasAxis(axis); })) return {};
+  }
+  return sum;
+}
 
 class FactoredDecay {
  public:
   FactoredDecay(KernelOp kernel, RewriteReport& report) : rewriter_(kernel.getContext()), report_(report) {
+    for (Operation& op : llvm::make_early_inc_range(kernel.block()))
+      if (is_root(op)) gather_row_sums(op);
     for (Operation& op : kernel.block()) {
       if (!is_root(op)) continue;
-      if (auto form = linear_form(op.getResult(0), through_exponentials, has_several_uses))
-        roots_.push_back({op.getResult(0), *form});
+      auto form = linear_form(op.getResult(0), through_exponentials, has_several_uses);
+      if (!form) continue;
+      Root root{op.getResult(0), *form, {}};
+      for (const Term& term : root.form) root.whole.push_back(opened(term));
+      roots_.push_back(root);
     }
   }
 
@@ -60,6 +87,34 @@ class FactoredDecay {
   }
 
  private:
+  /// f*sum_d(u) + g*sum_d(v) -> sum_d(f*u + g*v), so that f*u and g*v can be shared.
+  void gather_row_sums(Operation& op) {
+    auto form = linear_form(op.getResult(0), through_exponentials, has_several_uses);
+    if (!form) return;
+    SmallVector<Term> gathered, others;
+    ArrayAttr over;
+    for (const Term& term : *form) {
+      SumOp sum = row_sum(term);
+      if (sum && !over) over = sum.getOver();
+      (sum && sum.getOver() == over ? gathered : others).push_back(term);
+    }
+    if (gathered.size() < 2) return;
+    rewriter_.setInsertionPoint(&op);
+    Builder build(rewriter_, unnamed(op.getLoc()));
+    auto weighted = [&](Term term) {
+      Scalar coefficient = std::exchange(term.coefficient, Scalar());
+      return Weighted{coefficient, build_term(build, term)};
+    };
+    SmallVector<Weighted> inside, sum;
+    for (Term term : gathered) {
+      term.atom = term.atom.getDefiningOp<SumOp>().getX();
+      inside.push_back(weighted(term));
+    }
+    sum.push_back({Scalar(), build.sum(build_sum(build, inside), axes_of(over))});
+    for (const Term& term : others) sum.push_back(weighted(term));
+    replace(rewriter_, &op, build_sum(build, sum));
+  }
+
   // ---- finding ----
 
   /// Takes the largest group, then the largest among the terms left, and so on.
@@ -90,7 +145,7 @@ class FactoredDecay {
 
   SmallVector<Value> factors_of(size_t target, ArrayRef<bool> taken) {
     SmallVector<Value> factors;
-    for (auto [term, gone] : llvm::zip(roots_[target].form, taken))
+    for (auto [term, gone] : llvm::zip(roots_[target].whole, taken))
       for (Value factor : term.factors)
         if (!gone && !is_exponential(factor) && !llvm::is_contained(factors, factor)) factors.push_back(factor);
     return factors;
@@ -99,18 +154,19 @@ class FactoredDecay {
   Group group_with(size_t target, ArrayRef<bool> taken, Value x, std::optional<size_t> source) {
     Group group{target, x, source, {}};
     for (size_t i = 0; i < roots_[target].form.size(); ++i) {
-      Term quotient = roots_[target].form[i];
+      Term quotient = roots_[target].whole[i];
       if (taken[i] || !quotient.remove(x)) continue;
+      bool exponential = holds_exponential(roots_[target].form[i]);
       if (!source) {
-        if (!holds_exponential(quotient)) continue;
-        group.pairs.push_back({i, 0, quotient.coefficient});
+        if (!exponential || !roots_[target].form[i].contains(x)) continue;
+        group.pairs.push_back({i, 0, roots_[target].form[i].coefficient});
       } else {
-        const LinearForm& form = roots_[*source].form;
-        auto found = llvm::find_if(form, [&](const Term& term) { return term.same_product(quotient); });
-        if (found == form.end()) continue;
-        group.pairs.push_back({i, size_t(found - form.begin()), quotient.coefficient * found->coefficient.inverse()});
+        const LinearForm& terms = roots_[*source].whole;
+        auto found = llvm::find_if(terms, [&](const Term& term) { return term.same_product(quotient); });
+        if (found == terms.end()) continue;
+        group.pairs.push_back({i, size_t(found - terms.begin()), quotient.coefficient * found->coefficient.inverse()});
       }
-      group.exponential |= holds_exponential(quotient);
+      group.exponential |= exponential;
     }
     return group;
   }

@@ -6,6 +6,7 @@
 //   ->  p = the terms with one sign, n = those with the other:   dx = p + n,   dG = ln2 * x*(p - n)
 // and likewise with more than two weights (several exponents over one x): every group of terms that all users weigh
 // alike is one value, computed once.
+// Where the exponents have no features, ln2*e*sum_d(x*dy) + ... becomes one row sum, ln2*sum_d(x*(e*dy + ...)), first.
 // Guard: a term of dG divided by the forward factor x is, up to a constant, a term of another value that is needed
 // anyway; the terms hold an exponential, or at least two of them share x. Without such a value (x has no gradient) at
 // least two terms with an exponential share x: dG = x*(sum of +-dy*2^{+-G}). Values that already stand in several

@@ -103,6 +103,39 @@ kda.kernel "two_exponents" "bwd" axes #axes parallel ["b", "n", "h"] sequential 
 // CHECK: kda.mul %[[X]], %[[P]]
 // CHECK: kda.mul %[[X]], %[[Q]]
 
+// exponents without features: one row sum
+kda.kernel "row_sums" "bwd" axes #axes parallel ["b", "n", "h"] sequential [] options {} {
+  %x = kda.input "x" role "input" storage bf16 : !f
+  %g = kda.input "g" role "input" storage f32 : !r
+  %m = kda.neg %g : (!r) -> !r
+  %up = kda.exp2 %g : (!r) -> !r
+  %down = kda.exp2 %m : (!r) -> !r
+  %da = kda.input "da" role "cotangent" storage f32 : !f
+  %db = kda.input "db" role "cotangent" storage f32 : !f
+  %a0 = kda.mul %da, %up : (!f, !r) -> !f
+  %a1 = kda.mul %da, %x : (!f, !f) -> !f
+  %a2 = kda.sum %a1 over ["d"] : (!f) -> !r
+  %a3 = kda.mul %a2, %up : (!r, !r) -> !r
+  %b0 = kda.mul %db, %down : (!f, !r) -> !f
+  %b1 = kda.mul %db, %x : (!f, !f) -> !f
+  %b2 = kda.sum %b1 over ["d"] : (!f) -> !r
+  %b3 = kda.mul %b2, %down : (!r, !r) -> !r
+  %dx = kda.add %a0, %b0 : (!f, !f) -> !f
+  %dg = kda.sub %a3, %b3 : (!r, !r) -> !r
+  kda.output %dx as "dx" role "gradient" storage f32 axes ["b", "n", "t", "h", "d"] : !f
+  kda.output %dg as "dg" role "gradient" storage f32 axes ["b", "n", "t", "h"] : !r
+}
+// CHECK-LABEL: "row_sums"
+// CHECK: %[[X:.*]] = kda.input "x"
+// CHECK: %[[P:.*]] = kda.mul
+// CHECK: %[[N:.*]] = kda.mul
+// CHECK-DAG: kda.add %[[P]], %[[N]]
+// CHECK-DAG: %[[DIFFERENCE:.*]] = kda.sub %[[P]], %[[N]]
+// CHECK: %[[PRODUCT:.*]] = kda.mul %[[X]], %[[DIFFERENCE]]
+// CHECK-NEXT: %[[DG:.*]] = kda.sum %[[PRODUCT]] over ["d"]
+// CHECK-NOT: kda.sum
+// CHECK: kda.output %[[DG]] as "dg"
+
 // ---- must not fire
 // no two terms share a factor, and none is x times a term of another value
 kda.kernel "nothing_shared" "bwd" axes #axes parallel ["b", "n", "h"] sequential [] options {} {
@@ -173,6 +206,30 @@ kda.kernel "norm" "bwd" axes #axes parallel ["b", "n", "h"] sequential [] option
 // CHECK-NEXT: %[[PART:.*]] = kda.mul %[[Y]], %[[ALONG]]
 // CHECK-NEXT: %[[REST:.*]] = kda.sub %[[DY]], %[[PART]]
 // CHECK-NEXT: kda.mul %[[REST]]
+
+// row sums of different axes, or without decays in front, are not gathered
+kda.kernel "separate_sums" "bwd" axes #axes parallel ["b", "n", "h"] sequential [] options {} {
+  %x = kda.input "x" role "input" storage bf16 : !f
+  %g = kda.input "g" role "input" storage f32 : !r
+  %up = kda.exp2 %g : (!r) -> !r
+  %s = kda.sigmoid %g : (!r) -> !r
+  %da = kda.input "da" role "cotangent" storage f32 : !f
+  %db = kda.input "db" role "cotangent" storage f32 : !f
+  %a1 = kda.mul %da, %x : (!f, !f) -> !f
+  %a2 = kda.sum %a1 over ["d"] : (!f) -> !r
+  %a3 = kda.mul %a2, %up : (!r, !r) -> !r
+  %b1 = kda.mul %db, %x : (!f, !f) -> !f
+  %b2 = kda.sum %b1 over ["d"] : (!f) -> !r
+  %b3 = kda.mul %b2, %s : (!r, !r) -> !r
+  %dg = kda.sub %a3, %b3 : (!r, !r) -> !r
+  kda.output %dg as "dg" role "gradient" storage f32 axes ["b", "n", "t", "h"] : !r
+}
+// CHECK-LABEL: "separate_sums"
+// CHECK: %[[A:.*]] = kda.sum
+// CHECK-NEXT: %[[A3:.*]] = kda.mul %[[A]]
+// CHECK: %[[B:.*]] = kda.sum
+// CHECK-NEXT: %[[B3:.*]] = kda.mul %[[B]]
+// CHECK-NEXT: kda.sub %[[A3]], %[[B3]]
 
 // an exponential of a parameter is no decay
 kda.kernel "parameter" "bwd" axes #axes parallel ["b", "n", "h"] sequential [] options {} {
