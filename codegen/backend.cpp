@@ -50,6 +50,10 @@ std::string scheduled_text(Compilation& compilation, const std::string& arch) {
   return schedule::to_text(schedule_kernel(compilation, arch).program);
 }
 
+std::string schedule_name(Compilation& compilation, const std::string& arch) {
+  return schedule::tiling_text(schedule_kernel(compilation, arch).program.tiling);
+}
+
 emit::Emitted emit_kernel(Compilation& compilation, const std::string& arch, bool force) {
   schedule::shared_limit(arch);  // an unknown architecture is refused before anything else
   if (!force) compilation.require_ranges();

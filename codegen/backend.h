@@ -12,6 +12,9 @@ namespace kdagen {
 /// not fit the spec or the architecture.
 std::string scheduled_text(Compilation& compilation, const std::string& arch);
 
+/// The schedule chosen for a pass, as `schedule=` takes it; errors as above, but ranges are not asked.
+std::string schedule_name(Compilation& compilation, const std::string& arch);
+
 /// CUDA C++ and manifest of a pass; errors as above. `force` leaves the ranges unproven.
 emit::Emitted emit_kernel(Compilation& compilation, const std::string& arch, bool force = false);
 

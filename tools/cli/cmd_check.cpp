@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <fstream>
-#include <iterator>
 #include <memory>
 
 #include <fmt/format.h>
@@ -10,13 +8,14 @@
 #include "kdagen/error.h"
 #include "tools/check/check.h"
 #include "tools/cli/command.h"
+#include "tools/cli/source_text.h"
 
 namespace kdagen::cli {
 namespace {
 
 struct Arguments {
   SpecArguments spec;
-  std::string on = "cpu", source, arch;
+  std::string on = "cpu", source;
   std::optional<std::string> regime, pipeline;
   double do_scale = 1;
   std::optional<int64_t> tokens, batch, heads;
@@ -25,18 +24,13 @@ struct Arguments {
   bool force = false, json = false;
 };
 
-std::string read_source(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) throw UsageError(fmt::format("--source {}: the file cannot be read", path));
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
 /// Emits a pass (or takes --source's text in its place) and loads it where it is to run.
 std::unique_ptr<Subject> emitted(Compilation& compilation, const Arguments& arguments) {
-  emit::Emitted kernel = emit_kernel(compilation, "sm_90", arguments.force);
+  const bool cuda = arguments.on == "cuda";
+  emit::Emitted kernel = emit_kernel(compilation, cuda ? runtime::device_info(0).arch : "sm_90", arguments.force);
   const bool judged = direction_name(compilation.direction()) == arguments.spec.pass;
   if (!arguments.source.empty() && judged) kernel.text = read_source(arguments.source);
-  if (arguments.on == "cuda") return emitted_subject(runtime::make_cuda_kernel(kernel.text, kernel.manifest), 0);
+  if (cuda) return emitted_subject(runtime::make_cuda_kernel(kernel.text, kernel.manifest), 0);
   return emitted_subject(runtime::make_emulated_kernel(kernel.text, kernel.manifest), -1);
 }
 

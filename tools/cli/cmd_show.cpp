@@ -7,6 +7,7 @@
 #include "kdagen/error.h"
 #include "runtime/compile.h"
 #include "tools/cli/command.h"
+#include "tools/cli/disassemble.h"
 
 namespace kdagen::cli {
 namespace {
@@ -17,6 +18,18 @@ struct Arguments {
 };
 
 std::string ranges_of(Compilation& compilation) { return range_text(range_report(compilation.kernel(Stage::derived))); }
+
+/// PTX or cubin of the emitted text.
+runtime::CompiledText compiled(Compilation& compilation, const std::string& arch, bool ptx) {
+  emit::Emitted emitted = emit_kernel(compilation, arch);
+  runtime::CompileOptions options;
+  options.compiler = runtime::default_cuda_compiler();
+  options.kernel = emitted.manifest.kernel;
+  options.want_ptx = ptx;
+  runtime::CompiledText result = runtime::compile(emitted.text, arch, options);
+  if (ptx) result.image.erase(result.image.find_last_not_of('\0') + 1);  // NVRTC's ends with one
+  return result;
+}
 
 int run(const Arguments& arguments) {
   Compilation compilation = arguments.spec.compile(arguments.spec.directions().front());
@@ -29,7 +42,8 @@ int run(const Arguments& arguments) {
   if (stage == "ranges") fmt::print("{}", ranges_of(compilation));
   else if (stage == "scheduled") fmt::print("{}", scheduled_text(compilation, arguments.arch));
   else if (stage == "cuda") fmt::print("{}", emit_kernel(compilation, arguments.arch).text);
-  else throw UsageError(fmt::format("--stage {}: not available yet; cuda would pass", stage));
+  else if (stage == "ptx") fmt::print("{}", compiled(compilation, arguments.arch, true).image);
+  else fmt::print("{}", disassemble(compiled(compilation, arguments.arch, false).image));
   return 0;
 }
 }  // namespace

@@ -41,6 +41,7 @@ void add_emit(CLI::App& app, Action& chosen);
 void add_run(CLI::App& app, Action& chosen);
 void add_check(CLI::App& app, Action& chosen);
 void add_ranges(CLI::App& app, Action& chosen);
+void add_bench(CLI::App& app, Action& chosen);
 void add_cache(CLI::App& app, Action& chosen);
 void add_doctor(CLI::App& app, Action& chosen);
 

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <memory>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "codegen/backend.h"
+#include "kdagen/error.h"
+#include "tools/bench/bench.h"
+#include "tools/check/check.h"
+#include "tools/cli/command.h"
+#include "tools/cli/source_text.h"
+
+namespace kdagen::cli {
+namespace {
+
+constexpr int device_ordinal = 0;
+
+struct Arguments {
+  SpecArguments spec;
+  std::string on, source;
+  BenchSizes sizes;
+  std::optional<int64_t> tokens;
+  bool json = false;
+};
+
+/// The text that is measured: emitted, or --source's.
+emit::Emitted text_for(Compilation& compilation, const Arguments& arguments, const std::string& arch) {
+  emit::Emitted emitted = emit_kernel(compilation, arch);
+  if (!arguments.source.empty()) {
+    emitted.text = read_source(arguments.source);
+    emitted.manifest.text_hash = emit::hash_text(emitted.text);
+  }
+  return emitted;
+}
+
+/// A small check of the measured text in the workload's first regime.
+bool verify(const Arguments& arguments, Direction direction, const std::string& arch) {
+  CheckRequest request;
+  request.graph = arguments.spec.graph(request.options);
+  request.forward = direction == Direction::fwd;
+  request.backward = !request.forward;
+  request.on = "cuda";
+  request.shape = default_check_shape();
+  request.regime = find_workload(nlohmann::json::parse(request.graph).at("name")).regimes().front();
+  request.given_text = !arguments.source.empty();
+  request.emit = [&](Compilation& compilation) {
+    const bool measured = compilation.direction() == direction;
+    emit::Emitted emitted = measured ? text_for(compilation, arguments, arch) : emit_kernel(compilation, arch);
+    return emitted_subject(runtime::make_cuda_kernel(emitted.text, emitted.manifest), device_ordinal);
+  };
+  return run_check(request).pass();
+}
+
+BenchRun measure(const Arguments& arguments, Direction direction) {
+  Compilation compilation = arguments.spec.compile(direction);
+  compilation.require_ranges();
+  const std::string arch = runtime::device_info(device_ordinal).arch;
+  const emit::Emitted emitted = text_for(compilation, arguments, arch);
+  const auto kernel = runtime::make_cuda_kernel(emitted.text, emitted.manifest);
+  BenchRun run = time_kernel(*kernel, arguments.sizes, device_ordinal);
+  run.config = schedule_name(compilation, arch);
+  run.verified = verify(arguments, direction, arch);
+  return run;
+}
+
+int run(Arguments arguments) {
+  if (!arguments.source.empty() && arguments.spec.pass == "both")
+    throw UsageError("--source: goes with one pass (--pass fwd or bwd)");
+  if (arguments.tokens && !arguments.sizes.seqlens.empty())
+    throw UsageError("--tokens and --seqlens exclude each other; pass one");
+  arguments.sizes.tokens = arguments.tokens.value_or(arguments.sizes.tokens);
+  std::vector<BenchRun> runs;
+  for (Direction direction : arguments.spec.directions()) runs.push_back(measure(arguments, direction));
+  const double copy = copy_speed(device_ordinal);
+  bool verified = true;
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  for (BenchRun& run : runs) {
+    run.copy_gbps = copy;
+    verified = verified && run.verified.value_or(true);
+    list.push_back(to_json(run));
+  }
+  if (arguments.json) fmt::print("{}\n", nlohmann::ordered_json{{"spec", arguments.spec.spec}, {"runs", list}}.dump(2));
+  else fmt::print("{}\ncopy of 1 GiB: {:.0f} GB/s read and written; floor: the time of a copy of as many bytes\n", to_text(runs), copy);
+  return verified ? 0 : 1;
+}
+}  // namespace
+
+void add_bench(CLI::App& app, Action& chosen) {
+  auto arguments = std::make_shared<Arguments>();
+  CLI::App* command = add_command(app, "bench", "time on a device, against a plain copy", chosen, [arguments] { return run(*arguments); });
+  arguments->spec.add_to(*command, true, "both", true);
+  command->add_option("--on", arguments->on, "cuda")->check(CLI::IsMember({"cuda"}))->required();
+  command->add_option("--tokens", arguments->tokens, "tokens a batch row (8192)")->check(CLI::PositiveNumber);
+  command->add_option("--heads", arguments->sizes.heads, "heads")->check(CLI::PositiveNumber)->capture_default_str();
+  command->add_option("--batch", arguments->sizes.batch, "batch rows")->check(CLI::PositiveNumber)->capture_default_str();
+  command->add_option("--seqlens", arguments->sizes.seqlens, "lengths of packed sequences: 16,33,0,7")->delimiter(',')->check(CLI::NonNegativeNumber);
+  command->add_option("--source", arguments->source, "measure this text in place of the emitted one")->check(CLI::ExistingFile);
+  command->add_flag("--json", arguments->json, "as JSON");
+}
+
+}  // namespace kdagen::cli

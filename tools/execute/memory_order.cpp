@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/execute/memory_order.h"
+
+#include <algorithm>
+
+namespace kdagen {
+
+using runtime::DimRole;
+
+DenseIndex::DenseIndex(const runtime::Manifest& manifest, const runtime::TensorInfo& tensor,
+                       const evaluator::Instance& instance)
+    : dims_(runtime::dimensions(manifest, tensor)), tokens_(instance.tokens), heads_(instance.heads), dim_(manifest.dim) {
+  const auto has = [&](DimRole role) { return std::find(dims_.begin(), dims_.end(), role) != dims_.end(); };
+  has_head_ = has(DimRole::head);
+  has_feature_ = has(DimRole::feature);
+  padded_rows_ = has(DimRole::chunk_row);
+  if (padded_rows_) tiles_ = instance.tiles(manifest.chunk);
+  if (padded_rows_ || has(DimRole::tokens)) size_ = instance.rows();
+  else if (has(DimRole::tile)) size_ = instance.capacity(manifest.chunk);
+  if (has_head_) size_ *= heads_;
+  if (has_feature_) size_ *= dim_;
+}
+
+int64_t DenseIndex::operator()(const runtime::Dims& position) const {
+  int64_t batch = 0, token = 0, head = 0, feature = 0, tile = 0, row = 0;
+  for (size_t i = 0; i < dims_.size(); ++i) {
+    switch (dims_[i]) {
+      case DimRole::batch: batch = position[i]; break;
+      case DimRole::tokens: token = position[i]; break;
+      case DimRole::head: head = position[i]; break;
+      case DimRole::feature: feature = position[i]; break;
+      case DimRole::tile: tile = position[i]; break;
+      case DimRole::chunk_row: row = position[i]; break;
+    }
+  }
+  int64_t outer = batch * tokens_ + token + tile;  // a tensor has tokens or tiles
+  if (padded_rows_) {
+    if (tile >= static_cast<int64_t>(tiles_.size()) || row >= tiles_[tile].rows) return -1;
+    outer = tiles_[tile].first_row + row;
+  }
+  if (has_head_) outer = outer * heads_ + head;
+  return has_feature_ ? outer * dim_ + feature : outer;
+}
+
+evaluator::Instance instance_of(const runtime::Problem& problem) {
+  if (!problem.packed()) return evaluator::Instance::fixed(problem.batch, problem.tokens, problem.heads);
+  const auto offset = [&](int64_t i) -> int64_t {
+    if (problem.offsets == runtime::OffsetType::i64) return static_cast<const int64_t*>(problem.cu_seqlens)[i];
+    return static_cast<const int32_t*>(problem.cu_seqlens)[i];
+  };
+  std::vector<int64_t> lengths;
+  for (int64_t i = 0; i < problem.sequences; ++i) lengths.push_back(offset(i + 1) - offset(i));
+  return evaluator::Instance::packed_row(std::move(lengths), problem.heads, problem.tokens - offset(problem.sequences));
+}
+
+evaluator::Array to_dense(const DenseIndex& index, const runtime::HostTensor& tensor) {
+  evaluator::Array array{std::vector<double>(index.size()), {index.size()}};
+  for_each_element(index, tensor.shape, [&](int64_t element, int64_t dense) {
+    if (dense >= 0) array.values[dense] = tensor.get(element);
+  });
+  return array;
+}
+
+void from_dense(const DenseIndex& index, const std::vector<double>& values, runtime::HostTensor& tensor) {
+  for_each_element(index, tensor.shape, [&](int64_t element, int64_t dense) {
+    tensor.set(element, dense >= 0 ? values.at(dense) : 0);
+  });
+}
+
+}  // namespace kdagen
