@@ -3,7 +3,7 @@
 //
 // One text for three compilers: nvcc, NVRTC (which sees no other header) and, with KDAGEN_EMULATOR defined by
 // <kdagen/emulator.h>, a host C++20 compiler. No function here does more than one operation of a spec.
-// Needs sm_80 or later. Arithmetic is meant to be compiled with -fmad=false (host: -ffp-contract=off).
+// Needs sm_80 or later; compiled with -fmad=false (host: -ffp-contract=off).
 #pragma once
 
 #ifdef KDAGEN_EMULATOR
@@ -65,9 +65,7 @@ template <class T>
 KD_FUNCTION T to(float x);
 
 template <>
-KD_FUNCTION float to<float>(float x) {
-  return x;
-}
+KD_FUNCTION float to<float>(float x) { return x; }
 
 template <>
 KD_FUNCTION bf16 to<bf16>(float x) {
@@ -110,44 +108,40 @@ KD_FUNCTION fp16 to<fp16>(float x) {
 // computes them with the host's library, so its results differ in the last bits.
 
 KD_FUNCTION float approx_exp2(float x) {
-#ifdef KDAGEN_EMULATOR
-  return exp2f(x);
+#ifndef KDAGEN_EMULATOR
+  asm("ex2.approx.f32 %0, %1;" : "=f"(x) : "f"(x));
+  return x;
 #else
-  float y;
-  asm("ex2.approx.f32 %0, %1;" : "=f"(y) : "f"(x));
-  return y;
+  return exp2f(x);
 #endif
 }
 
 KD_FUNCTION float approx_log2(float x) {
-#ifdef KDAGEN_EMULATOR
-  return log2f(x);
+#ifndef KDAGEN_EMULATOR
+  asm("lg2.approx.f32 %0, %1;" : "=f"(x) : "f"(x));
+  return x;
 #else
-  float y;
-  asm("lg2.approx.f32 %0, %1;" : "=f"(y) : "f"(x));
-  return y;
+  return log2f(x);
 #endif
 }
 
 /// 1 / x
 KD_FUNCTION float approx_rcp(float x) {
-#ifdef KDAGEN_EMULATOR
-  return 1.0f / x;
+#ifndef KDAGEN_EMULATOR
+  asm("rcp.approx.f32 %0, %1;" : "=f"(x) : "f"(x));
+  return x;
 #else
-  float y;
-  asm("rcp.approx.f32 %0, %1;" : "=f"(y) : "f"(x));
-  return y;
+  return 1.0f / x;
 #endif
 }
 
 /// 1 / sqrt(x)
 KD_FUNCTION float approx_rsqrt(float x) {
-#ifdef KDAGEN_EMULATOR
-  return 1.0f / sqrtf(x);
+#ifndef KDAGEN_EMULATOR
+  asm("rsqrt.approx.f32 %0, %1;" : "=f"(x) : "f"(x));
+  return x;
 #else
-  float y;
-  asm("rsqrt.approx.f32 %0, %1;" : "=f"(y) : "f"(x));
-  return y;
+  return 1.0f / sqrtf(x);
 #endif
 }
 
@@ -180,9 +174,7 @@ struct Tiles {
 
 // ---- Four elements at a time ---------------------------------------------------------------------------------
 
-struct alignas(16) Four32 {
-  float x, y, z, w;
-};
+struct alignas(16) Four32 { float x, y, z, w; };
 
 /// Four 16-bit elements in memory order: lower half of `lower` first.
 struct alignas(8) Four16 {
@@ -231,10 +223,7 @@ KD_FUNCTION void load4_aligned(const T* from, float* out) {
 KD_FUNCTION void load4_aligned(const float* from, float* out) {
   require_alignment(from, sizeof(Four32));
   const Four32 four = *reinterpret_cast<const Four32*>(from);
-  out[0] = four.x;
-  out[1] = four.y;
-  out[2] = four.z;
-  out[3] = four.w;
+  out[0] = four.x, out[1] = four.y, out[2] = four.z, out[3] = four.w;
 }
 
 template <class T>
@@ -255,10 +244,8 @@ KD_FUNCTION void load4(const T* from, float* out) {
   if constexpr (aligned) {
     load4_aligned(from, out);
   } else {
-    out[0] = to_float(from[0]);
-    out[1] = to_float(from[1]);
-    out[2] = to_float(from[2]);
-    out[3] = to_float(from[3]);
+#pragma unroll
+    for (int i = 0; i < 4; ++i) out[i] = to_float(from[i]);
   }
 }
 
@@ -268,16 +255,13 @@ KD_FUNCTION void store4(T* to_where, const float* in) {
   if constexpr (aligned) {
     store4_aligned(to_where, in);
   } else {
-    to_where[0] = to<T>(in[0]);
-    to_where[1] = to<T>(in[1]);
-    to_where[2] = to<T>(in[2]);
-    to_where[3] = to<T>(in[3]);
+#pragma unroll
+    for (int i = 0; i < 4; ++i) to_where[i] = to<T>(in[i]);
   }
 }
 
 // ---- Cooperation of threads (the emulator brings its own) -----------------------------------------------------
 #ifndef KDAGEN_EMULATOR
-
 /// All threads of the block meet; what they wrote to shared and global memory before is seen by all after.
 KD_FUNCTION void block_barrier() { __syncthreads(); }
 
@@ -289,7 +273,6 @@ template <class T>
 KD_FUNCTION T lane_xor(T value, int mask) {
   return __shfl_xor_sync(0xffffffffu, value, mask);
 }
-
 #endif
 
 // ---- Tiles: chunks of sequences, numbered densely in sequence order ---------------------------------------------
@@ -378,11 +361,10 @@ KD_FUNCTION float row_scan(const float* x, int row, int rows) {
     float sum = 0.0f, before = carry;
     for (int j = 0; j < high - low; ++j) {
       const int at = reverse ? high - 1 - j : low + j;
-      const float local = j == 0 ? x[at] : sum + x[at];
+      sum = j == 0 ? x[at] : sum + x[at];
       if (exclusive && at == row) return before;
-      before = carry + local;
+      before = carry + sum;
       if (!exclusive && at == row) return before;
-      sum = local;
     }
     if (block == own) return before;
     carry = before;
@@ -409,8 +391,7 @@ KD_FUNCTION float tree_part(long long count, int part, int parts, const Term& te
     for (long long done = at - begin; done & 1; done >>= 1) sum = stack[--top] + sum;
     stack[top++] = sum;
   }
-  float sum = 0.0f;
-  if (top > 0) sum = stack[--top];
+  float sum = top > 0 ? stack[--top] : 0.0f;
   while (top > 0) sum = stack[--top] + sum;
   return sum;
 }
