@@ -28,6 +28,7 @@ Evaluation evaluate_f64(kda::KernelOp kernel, const evaluator::Arrays& inputs, c
   evaluator::EvaluateOptions options;
   options.obey_rounds = obey_rounds;
   options.running_error = true;
+  options.round_inputs = false;  // they are as they are stored, but for residuals that shall stay exact
   evaluator::Result result = evaluator::evaluate(kernel, inputs, instance_of(shape), options);
   return {std::move(result.tensors), std::move(result.error_bounds)};
 }
@@ -216,19 +217,30 @@ class Checker {
     return result;
   }
 
+  /// Saved values in float64, as the float64 forward has them.
+  evaluator::Arrays with_exact_residuals(const Tensors& all) {
+    evaluator::Arrays arrays = arrays_of(all);
+    if (request_.options.save.empty()) return arrays;
+    evaluator::Arrays forward =
+        evaluate_f64(forward_.kernel(Stage::derived), arrays_of(inputs_), problem_.shape, false).tensors;
+    for (const std::string& name : request_.options.save) arrays[name] = std::move(forward.at(name));
+    return arrays;
+  }
+
   void check_backward(const std::string& regime) {
     const Shape& shape = problem_.shape;
     const Tensors all = backward_inputs();
-    const evaluator::Arrays arrays = arrays_of(all);
+    const evaluator::Arrays arrays = arrays_of(all), exact = with_exact_residuals(all);
     kda::KernelOp rewritten = backward_.kernel(Stage::rewritten), unrewritten = backward_.kernel(Stage::derived);
 
+    // Rounded operands change the function on purpose, and stored residuals agree with one another only to a rounding:
+    // then the kernel's reference is the rewritten program, which in turn must equal the unrewritten one without both.
+    const bool rewritten_is_reference = rounded_ || !request_.options.save.empty();
+    Evaluation unrewritten_f64 = evaluate_f64(unrewritten, exact, shape, !rounded_);
     Evaluation rewritten_f64 = evaluate_f64(rewritten, arrays, shape, true);
-    Evaluation unrewritten_f64 = evaluate_f64(unrewritten, arrays, shape, !rounded_);
-    // Rounded operands change the function on purpose: the kernel's reference is then the rewritten program, and it is
-    // compared with the unrewritten one with its roundings off.
-    Reference reference{tensors_of(rounded_ ? rewritten_f64.tensors : unrewritten_f64.tensors, rewritten, shape),
+    Reference reference{tensors_of((rewritten_is_reference ? rewritten_f64 : unrewritten_f64).tensors, rewritten, shape),
                         rewritten_f64.errors, {}, {}};
-    if (rounded_) rewritten_f64 = evaluate_f64(rewritten, arrays, shape, false);
+    if (rewritten_is_reference) rewritten_f64 = evaluate_f64(rewritten, exact, shape, !rounded_);
     compare_f64("bwd", regime, rewritten, std::move(rewritten_f64), std::move(unrewritten_f64));
     reference.terms = workload_.parameter_terms(problem_, inputs_, reference.tensors);
     judge_backward(regime, all, reference);

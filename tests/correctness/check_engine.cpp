@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <limits>
+#include <set>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <kdagen/error.h>
+
+#include "codegen/backend.h"
+#include "tools/check/check.h"
+#include "tools/spec_source.h"
+
+namespace kdagen {
+namespace {
+
+CheckRequest request_for(const std::string& spec, std::map<std::string, std::string> options = {}) {
+  CheckRequest request;
+  request.options = take_compile_options(options);
+  request.graph = graph_bytes(spec, options);
+  request.shape = check_shape(std::nullopt, {1, 19, 0, 33}, std::nullopt, 2);
+  request.shape.dead_rows = 3;
+  return request;
+}
+
+TEST(Check, ANormPassesInBothPassesAndDtypes) {
+  CheckReport report = run_check(request_for("rmsnorm"));
+  EXPECT_TRUE(report.pass()) << to_text(report);
+  std::set<std::string> kinds;
+  for (const CheckRun& run : report.runs) kinds.insert(run.direction + " " + run.grads + " " + run.oracle);
+  EXPECT_THAT(kinds, testing::UnorderedElementsAre("fwd f64 kernel", "fwd bf16 kernel", "bwd f64 kernel",
+                                                   "bwd f32 kernel", "bwd bf16 kernel"));
+}
+
+TEST(Check, TheConsumersPipelineIsJudgedEndToEnd) {
+  CheckRequest request = request_for("kda_k1", {{"anchor", "static"}});
+  request.regime = "strong";
+  request.do_scale = 1e-6;
+  CheckReport report = run_check(request);
+  EXPECT_TRUE(report.pass()) << to_text(report);
+  auto end_to_end = std::find_if(report.runs.begin(), report.runs.end(), [](auto& r) { return r.oracle == "end_to_end"; });
+  ASSERT_NE(end_to_end, report.runs.end());
+  EXPECT_EQ(end_to_end->pipeline, "bf16");
+  EXPECT_EQ(end_to_end->operands, "rounded");
+  std::set<std::string> judged;
+  for (const Verdict& verdict : end_to_end->outputs) judged.insert(verdict.name);
+  EXPECT_THAT(judged, testing::UnorderedElementsAre("dq", "dk", "dg_raw", "dbeta_raw", "dA_log", "ddt_bias"));
+}
+
+TEST(Check, EveryStorageOfCotangentsAndEveryHandOver) {
+  const std::map<std::string, std::string> cases[] = {{{"handover", "premult4"}, {"upstream", "fp16row"}},
+                                                      {{"handover", "fused"}, {"upstream", "bf16"}, {"diag", "1"}},
+                                                      {{"gt", "pure"}, {"save", "g_c,e_T"}},
+                                                      {{"handover", "premult"}, {"grads", "fp16"}, {"dim", "96"}}};
+  for (const auto& options : cases) {
+    CheckRequest request = request_for("kda_k1", options);
+    request.regime = "mixed";
+    request.forward = false;
+    CheckReport report = run_check(request);
+    EXPECT_TRUE(report.pass()) << to_text(report);
+  }
+}
+
+/// The float32 evaluator with a fault in its outputs.
+class FaultySubject : public Subject {
+ public:
+  FaultySubject(Compilation& compilation, std::function<void(Tensors&)> fault)
+      : inner_(evaluated_subject(compilation.kernel(Stage::rewritten))), fault_(std::move(fault)) {}
+  Tensors run(const Tensors& inputs, const Shape& shape) override {
+    Tensors outputs = inner_->run(inputs, shape);
+    fault_(outputs);
+    return outputs;
+  }
+
+ private:
+  std::unique_ptr<Subject> inner_;
+  std::function<void(Tensors&)> fault_;
+};
+
+bool passes_with(std::function<void(Tensors&)> fault) {
+  CheckRequest request = request_for("l2norm");
+  request.forward = false;
+  request.on = "emulator";
+  request.emit = [&](Compilation& compilation) { return std::make_unique<FaultySubject>(compilation, fault); };
+  return run_check(request).pass();
+}
+
+TEST(Check, FaultsOfTheOutputsFail) {
+  EXPECT_TRUE(passes_with([](Tensors&) {}));
+  EXPECT_FALSE(passes_with([](Tensors& out) { out.erase("dx"); }));
+  EXPECT_FALSE(passes_with([](Tensors& out) { out["dx"].values.pop_back(); }));
+  EXPECT_FALSE(passes_with([](Tensors& out) { out["dx"].values[7] = std::numeric_limits<double>::quiet_NaN(); }));
+  EXPECT_FALSE(passes_with([](Tensors& out) { out["dx"].values[7] *= -1; }));
+  EXPECT_FALSE(passes_with([](Tensors& out) { out["dx"].values.back() = 1e-30; })) << "a row of no sequence";
+  EXPECT_FALSE(passes_with([](Tensors&) { throw CheckError("race on shared memory"); }));
+}
+
+TEST(Check, TheReasonOfAFailedRunIsReported) {
+  CheckRequest request = request_for("l2norm");
+  request.backward = false;
+  request.on = "emulator";
+  request.emit = [](Compilation& compilation) {
+    return std::make_unique<FaultySubject>(compilation, [](Tensors&) { throw CheckError("race on shared memory"); });
+  };
+  EXPECT_THAT(to_text(run_check(request)), testing::HasSubstr("race on shared memory"));
+}
+
+TEST(Check, EmittedTextInEveryLayout) {
+  for (const char* layout : {"bthd", "htd"})
+    for (const char* upstream_layout : {"rows", "tile"}) {
+      CheckRequest request = request_for("l2norm", {{"layout", layout}, {"upstream_layout", upstream_layout}});
+      request.on = "emulator";
+      request.emit = [](Compilation& compilation) {
+        emit::Emitted emitted = emit_kernel(compilation, "sm_90");
+        return emitted_subject(runtime::make_emulated_kernel(emitted.text, emitted.manifest), -1);
+      };
+      CheckReport report = run_check(request);
+      EXPECT_TRUE(report.pass()) << layout << ' ' << upstream_layout << '\n' << to_text(report);
+    }
+}
+
+TEST(Check, RefusesWhatThereIsNot) {
+  CheckRequest request = request_for("l2norm");
+  request.regime = "calm";
+  EXPECT_THROW(run_check(request), UsageError);
+  request = request_for("l2norm");
+  request.pipeline = "bf16";
+  EXPECT_THROW(run_check(request), UsageError);
+  EXPECT_THROW(check_shape(10, {3, 4}, std::nullopt, std::nullopt), UsageError);
+  EXPECT_THROW(check_shape(std::nullopt, {3, 4}, 2, std::nullopt), UsageError);
+  EXPECT_THROW(check_shape(10, {}, 0, std::nullopt), UsageError);
+}
+
+TEST(Check, Shapes) {
+  EXPECT_EQ(default_check_shape().tokens(), 300);
+  Shape fixed = check_shape(50, {}, 3, 5);
+  EXPECT_FALSE(fixed.packed);
+  EXPECT_EQ(fixed.rows(), 150);
+  EXPECT_EQ(fixed.heads, 5);
+  Shape packed = check_shape(std::nullopt, {0, 7}, std::nullopt, std::nullopt);
+  EXPECT_TRUE(packed.packed);
+  EXPECT_EQ(packed.tokens(), 7);
+}
+
+}  // namespace
+}  // namespace kdagen
