@@ -10,10 +10,13 @@ using namespace mlir;
 namespace kdagen::kda {
 namespace {
 
-/// A value that is needed as such, as a sum of terms. `whole`: the same terms with products as atoms opened, to compare.
+/// A value that is needed as such, as a sum of terms.
 struct Root {
   Value value;
-  LinearForm form, whole;
+  SmallVector<Weighted> summands;  ///< as they stand in the program; one may be several terms: x*(a + b)
+  LinearForm form;
+  SmallVector<size_t> summand_of;  ///< by term
+  LinearForm whole;                ///< the same terms with products as atoms opened, to compare
 };
 
 /// Terms of `target` that are x times terms of `source` (none: terms that merely share x).
@@ -64,19 +67,37 @@ SumOp row_sum(const Term& term) {
   return sum;
 }
 
+std::optional<Root> root_of(Value value) {
+  Root root{value, summands(value), {}, {}, {}};
+  SmallVector<std::pair<Term, size_t>> terms;
+  for (auto [index, summand] : llvm::enumerate(root.summands)) {
+    auto form = linear_form(summand.value, through_exponentials, has_several_uses);
+    if (!is_sum(value)) form = linear_form(value, through_exponentials, has_several_uses);
+    else if (has_several_uses(summand.value)) form = LinearForm{{{}, without_broadcast(summand.value)}};
+    if (!form) return std::nullopt;
+    for (Term term : *form) {
+      term.coefficient = term.coefficient * summand.coefficient;
+      if (llvm::any_of(terms, [&](auto& other) { return other.first.same_product(term); })) return std::nullopt;
+      terms.emplace_back(term, index);
+    }
+  }
+  llvm::stable_sort(terms, [](auto& a, auto& b) { return term_before(a.first, b.first); });
+  for (auto& [term, index] : terms) {
+    root.form.push_back(term);
+    root.summand_of.push_back(index);
+    root.whole.push_back(opened(term));
+  }
+  return root;
+}
+
 class FactoredDecay {
  public:
   FactoredDecay(KernelOp kernel, RewriteReport& report) : rewriter_(kernel.getContext()), report_(report) {
     for (Operation& op : llvm::make_early_inc_range(kernel.block()))
       if (is_root(op)) gather_row_sums(op);
-    for (Operation& op : kernel.block()) {
-      if (!is_root(op)) continue;
-      auto form = linear_form(op.getResult(0), through_exponentials, has_several_uses);
-      if (!form) continue;
-      Root root{op.getResult(0), *form, {}};
-      for (const Term& term : root.form) root.whole.push_back(opened(term));
-      roots_.push_back(root);
-    }
+    for (Operation& op : kernel.block())
+      if (is_root(op))
+        if (auto root = root_of(op.getResult(0))) roots_.push_back(*root);
   }
 
   void run() {
@@ -89,40 +110,58 @@ class FactoredDecay {
  private:
   /// f*sum_d(u) + g*sum_d(v) -> sum_d(f*u + g*v), so that f*u and g*v can be shared.
   void gather_row_sums(Operation& op) {
-    auto form = linear_form(op.getResult(0), through_exponentials, has_several_uses);
-    if (!form) return;
-    SmallVector<Term> gathered, others;
+    auto root = root_of(op.getResult(0));
+    if (!root) return;
     ArrayAttr over;
-    for (const Term& term : *form) {
+    std::map<size_t, bool> stays;  // by summand
+    size_t count = 0;
+    for (auto [term, summand] : llvm::zip(root->form, root->summand_of)) {
       SumOp sum = row_sum(term);
       if (sum && !over) over = sum.getOver();
-      (sum && sum.getOver() == over ? gathered : others).push_back(term);
+      stays[summand] |= !sum || sum.getOver() != over;
     }
-    if (gathered.size() < 2) return;
+    for (size_t summand : root->summand_of) count += !stays[summand];
+    if (count < 2) return;
     rewriter_.setInsertionPoint(&op);
     Builder build(rewriter_, unnamed(op.getLoc()));
-    auto weighted = [&](Term term) {
-      Scalar coefficient = std::exchange(term.coefficient, Scalar());
-      return Weighted{coefficient, build_term(build, term)};
-    };
     SmallVector<Weighted> inside, sum;
-    for (Term term : gathered) {
-      term.atom = term.atom.getDefiningOp<SumOp>().getX();
-      inside.push_back(weighted(term));
+    for (auto [term, summand] : llvm::zip(root->form, root->summand_of)) {
+      if (stays[summand]) continue;
+      Term moved = term;
+      moved.atom = moved.atom.getDefiningOp<SumOp>().getX();
+      Scalar coefficient = std::exchange(moved.coefficient, Scalar());
+      inside.push_back({coefficient, build_term(build, moved)});
     }
     sum.push_back({Scalar(), build.sum(build_sum(build, inside), axes_of(over))});
-    for (const Term& term : others) sum.push_back(weighted(term));
+    for (auto [index, summand] : llvm::enumerate(root->summands))
+      if (stays[index]) sum.push_back(summand);
     replace(rewriter_, &op, build_sum(build, sum));
   }
 
   // ---- finding ----
 
-  /// Takes the largest group, then the largest among the terms left, and so on.
+  /// Takes the largest group, then the largest among the terms left, and so on. A summand of several terms is taken
+  /// apart only if all of them find a group.
   void group_terms(size_t target) {
-    SmallVector<bool> taken(roots_[target].form.size(), false);
-    while (auto group = largest_group(target, taken)) {
-      for (const auto& pair : group->pairs) taken[pair.in_target] = true;
-      groups_.push_back(*group);
+    const Root& root = roots_[target];
+    SmallVector<bool> banned(root.summands.size(), false);
+    for (bool again = true; again;) {
+      again = false;
+      SmallVector<bool> taken;
+      for (size_t summand : root.summand_of) taken.push_back(banned[summand]);
+      std::vector<Group> groups;
+      while (auto group = largest_group(target, taken)) {
+        for (const auto& pair : group->pairs) taken[pair.in_target] = true;
+        groups.push_back(*group);
+      }
+      for (auto [summand, grouped] : llvm::zip(root.summand_of, taken)) {
+        bool partly = !grouped && llvm::any_of(llvm::zip(root.summand_of, taken), [&](auto term) {
+          return std::get<0>(term) == summand && std::get<1>(term);
+        });
+        again |= partly;
+        banned[summand] |= partly;
+      }
+      if (!again) groups_.insert(groups_.end(), groups.begin(), groups.end());
     }
   }
 
@@ -273,26 +312,25 @@ class FactoredDecay {
 
   void rebuild_target(size_t target) {
     std::map<size_t, const Group*> at;  // by the group's first term
-    std::map<size_t, bool> grouped;
+    std::map<size_t, bool> grouped, done;
     for (const Group& group : groups_) {
       if (group.target != target) continue;
       at[group.pairs.front().in_target] = &group;
       for (const auto& pair : group.pairs) grouped[pair.in_target] = true;
     }
     if (at.empty()) return;
-    Value old = roots_[target].value;
-    rewriter_.setInsertionPoint(old.getDefiningOp());
-    Builder build(rewriter_, unnamed(old.getLoc()));
+    const Root& root = roots_[target];
+    rewriter_.setInsertionPoint(root.value.getDefiningOp());
+    Builder build(rewriter_, unnamed(root.value.getLoc()));
     SmallVector<Weighted> sum;
-    for (size_t i = 0; i < roots_[target].form.size(); ++i) {
+    for (size_t i = 0; i < root.form.size(); ++i) {
       if (auto group = at.find(i); group != at.end()) sum.push_back(build_group(build, *group->second));
-      if (grouped.contains(i)) continue;
-      Term term = current(roots_[target].form[i]);
-      Scalar coefficient = std::exchange(term.coefficient, Scalar());
-      sum.push_back({coefficient, build_term(build, term)});
+      if (grouped.contains(i) || std::exchange(done[root.summand_of[i]], true)) continue;
+      const Weighted& summand = root.summands[root.summand_of[i]];
+      sum.push_back({summand.coefficient, current(summand.value)});
     }
-    report_.fired("factored-decay", old.getLoc());
-    put(old, build_sum(build, sum));
+    report_.fired("factored-decay", root.value.getLoc());
+    put(root.value, build_sum(build, sum));
   }
 
   IRRewriter rewriter_;

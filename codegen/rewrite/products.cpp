@@ -154,13 +154,13 @@ static Value first_cotangent(Value atom) {
   return first_cotangent(depends_on_cotangent(op.getA()) ? op.getA() : op.getB());
 }
 
-void order_terms(LinearForm& form) {
-  llvm::stable_sort(form, [](const Term& a, const Term& b) {
-    Value first = first_cotangent(a.atom), second = first_cotangent(b.atom);
-    if (first != second) return before(first, second);
-    return std::lexicographical_compare(a.factors.begin(), a.factors.end(), b.factors.begin(), b.factors.end(), before);
-  });
+bool term_before(const Term& a, const Term& b) {
+  Value first = first_cotangent(a.atom), second = first_cotangent(b.atom);
+  if (first != second) return before(first, second);
+  return std::lexicographical_compare(a.factors.begin(), a.factors.end(), b.factors.begin(), b.factors.end(), before);
 }
+
+void order_terms(LinearForm& form) { llvm::stable_sort(form, term_before); }
 
 std::optional<LinearForm> linear_form(Value value, Through through, llvm::function_ref<bool(Value)> stop) {
   Expansion expansion{through, stop, {}};

@@ -47,6 +47,8 @@ using LinearForm = llvm::SmallVector<Term>;
 std::optional<LinearForm> linear_form(mlir::Value value, Through through,
                                       llvm::function_ref<bool(mlir::Value)> stop = {});
 void add_term(LinearForm& form, const Term& term);
+/// The order of terms in a form: by the cotangent they start from, then by their factors.
+bool term_before(const Term& a, const Term& b);
 void order_terms(LinearForm& form);
 /// Equal term by term.
 bool same_form(const LinearForm& a, const LinearForm& b);

@@ -34,7 +34,7 @@ std::optional<RowNorm> row_norm(Value inv) {
   return scaled_square_sum(add.getB(), inv);
 }
 
-/// The correction  -scale * x * inv^3 * sum(x*dy):  which norm it belongs to, and dy as (sum's operand / x) * dy_scale.
+/// The correction  -scale * x * inv^3 * sum(x*dy): dy is (the sum's operand / x) * dy_scale.
 struct Correction {
   RowNorm norm;
   Value summand;
@@ -51,16 +51,14 @@ std::optional<Correction> correction_with(const Term& term, const RowNorm& norm)
   return Correction{norm, sum.getX(), rest};
 }
 
-std::optional<Correction> correction(const Term& term) {
-  for (Value factor : term.factors)
-    if (auto norm = row_norm(factor))
-      if (auto found = correction_with(term, *norm)) return found;
-  return std::nullopt;
+/// Linear forms in which x is a factor, whatever it is a product of.
+std::optional<LinearForm> form_in(const RowNorm& norm, Value value) {
+  return linear_form(value, [&](Value product) { return product != norm.x; });
 }
 
 /// inv * dy as a linear form, to be found among the other summands.
 std::optional<LinearForm> direct_part(const Correction& correction) {
-  auto form = linear_form(correction.summand, through_all);
+  auto form = form_in(correction.norm, correction.summand);
   if (!form) return std::nullopt;
   for (Term& term : *form) {
     if (!term.remove(correction.norm.x)) return std::nullopt;
@@ -96,18 +94,18 @@ struct Projection {
   IRRewriter rewriter;
   RewriteReport& report;
 
-  /// Tries summand `index` as (or as containing) the correction, and finds its dy*inv among the others.
-  bool apply(Value root, SmallVector<Weighted>& parts, size_t index) {
-    auto form = linear_form(parts[index].value, through_all);
+  /// Tries summand `index` as (or as containing) the correction of `norm`, and finds its dy*inv among the others.
+  bool apply(Value root, const RowNorm& norm, SmallVector<Weighted>& parts, size_t index) {
+    auto form = form_in(norm, parts[index].value);
     if (!form) return false;
     for (size_t i = 0; i < form->size(); ++i) {
       Term term = (*form)[i];
       term.coefficient = term.coefficient * parts[index].coefficient;
-      auto found = correction(term);
+      auto found = correction_with(term, norm);
       auto direct = found ? direct_part(*found) : std::nullopt;
       if (!direct) continue;
       for (size_t other = 0; other < parts.size(); ++other) {
-        if (other == index || !matches(parts[other], *direct)) continue;
+        if (other == index || !matches(norm, parts[other], *direct)) continue;
         form->erase(form->begin() + i);
         rebuild(root, parts, index, other, *form, *found);
         return true;
@@ -116,8 +114,8 @@ struct Projection {
     return false;
   }
 
-  bool matches(const Weighted& part, const LinearForm& direct) {
-    auto form = linear_form(part.value, through_all);
+  bool matches(const RowNorm& norm, const Weighted& part, const LinearForm& direct) {
+    auto form = form_in(norm, part.value);
     if (!form) return false;
     for (Term& term : *form) term.coefficient = term.coefficient * part.coefficient;
     return same_form(*form, direct);
@@ -140,11 +138,15 @@ struct Projection {
   }
 
   bool apply_once(KernelOp kernel) {
+    SmallVector<RowNorm> norms;
+    for (auto op : kernel.block().getOps<RsqrtOp>())
+      if (auto norm = row_norm(op.getResult())) norms.push_back(*norm);
     for (Operation& op : kernel.block()) {
       if (!llvm::isa<AddOp, SubOp>(op) || !is_sum_root(op.getResult(0)) || !depends_on_cotangent(op.getResult(0))) continue;
       SmallVector<Weighted> parts = summands(op.getResult(0));
-      for (size_t index = 0; index < parts.size(); ++index)
-        if (depends_on_cotangent(parts[index].value) && apply(op.getResult(0), parts, index)) return true;
+      for (const RowNorm& norm : norms)
+        for (size_t index = 0; index < parts.size(); ++index)
+          if (depends_on_cotangent(parts[index].value) && apply(op.getResult(0), norm, parts, index)) return true;
     }
     return false;
   }
