@@ -1,0 +1,436 @@
+// SPDX-License-Identifier: Apache-2.0
+// kda_k1 backward, derived: KDA preamble: normalised q and k, bounded gate, decay products of a chunk
+//   anchor=none gt=k2 handover=raw
+//   spec a25b27c2244acaac  sm_80  tile 16 rows x 128 columns in 1 step  threads=256,tiles_per_block=8,min_blocks=2,heads_fastest=1
+//   remake: kdagen emit kda_k1 --pass bwd --arch sm_80
+#include <kdagen/device.cuh>
+
+constexpr float eps = 1e-06f;  // eps
+constexpr float log2e = 1.442695f;  // log2e
+constexpr float log2e_lower_bound = -7.213475f;  // log2e*lower_bound
+constexpr float lower_bound = -5.0f;  // lower_bound
+constexpr float scale = 0.088388346f;  // scale
+
+struct Arguments {
+  Rows<const bf16> q;  // input [t, h, d]
+  Rows<const bf16> k;  // input [t, h, d]
+  Rows<const bf16> g_raw;  // input [t, h, d]
+  Rows<const bf16> beta_raw;  // input [t, h]
+  const float* A_log;  // param [h]
+  const float* dt_bias;  // param [h, d]
+  Rows<const float> dq_d;  // cotangent [t, h, d]
+  Rows<const float> dk_d;  // cotangent [t, h, d]
+  Rows<const float> dk_i;  // cotangent [t, h, d]
+  Rows<const float> dk_r;  // cotangent [t, h, d]
+  Tiles<const float> dg_T;  // cotangent [h, d]
+  Rows<const float> dv_out;  // cotangent [t, h, d]
+  Rows<const float> dbeta;  // cotangent [t, h]
+  Rows<bf16> dq;  // gradient [t, h, d]
+  Rows<bf16> dk;  // gradient [t, h, d]
+  Rows<bf16> dg_raw;  // gradient [t, h, d]
+  Rows<bf16> dv;  // gradient [t, h, d]
+  Rows<bf16> dbeta_raw;  // gradient [t, h]
+  float* dA_log;  // param_gradient [h]
+  float* ddt_bias;  // param_gradient [h, d]
+  long long* first_tile;  // workspace
+  long long* sequence_start;  // workspace
+  float* _58_sum_partial;  // workspace
+  float* _58_sum_columns;  // workspace
+  float* ddt_bias_sum_partial;  // workspace
+  float* ddt_bias_sum_columns;  // workspace
+  const void* cu_seqlens;  // null: batch rows of equal length
+  long long tokens;
+  long long heads;
+  long long sequences;
+  long long tiles;
+  long long segments;
+};
+
+// Row map: 16 lanes a row; lane l owns the columns 4l..4l+3 (x[0..3]) and 64+4l..64+4l+3 (x[4..7]).
+/// A lane's eight columns of a row; 0 where the row or the column is absent.
+template <bool aligned, class T>
+KD_FUNCTION void load_row(const T* from, int lane, bool present, float (&x)[8]) {
+  #pragma unroll
+  for (int i = 0; i < 8; ++i) x[i] = 0.0f;
+  if (present) load4<aligned>(from + 4 * lane, &x[0]);
+  if (present) load4<aligned>(from + 64 + 4 * lane, &x[4]);
+}
+
+template <bool aligned, class T>
+KD_FUNCTION void store_row(T* to_where, int lane, const float (&x)[8]) {
+  store4<aligned>(to_where + 4 * lane, &x[0]);
+  store4<aligned>(to_where + 64 + 4 * lane, &x[4]);
+}
+
+/// Sum of a row by the tree over the bits 0, 1, top (in a lane), 2, 3, ... (across 16 lanes) of the column number.
+KD_FUNCTION float row_sum(const float (&x)[8], int lane) {
+  const float lower = (x[0] + x[1]) + (x[2] + x[3]);
+  const float upper = (x[4] + x[5]) + (x[6] + x[7]);
+  float sum = lower + upper;
+  sum += lane_xor(sum, 1);  // every lane holds the sum of its group of 2 lanes
+  sum += lane_xor(sum, 2);  // every lane holds the sum of its group of 4 lanes
+  sum += lane_xor(sum, 4);  // every lane holds the sum of its group of 8 lanes
+  sum += lane_xor(sum, 8);  // every lane holds the sum of its group of 16 lanes
+  return sum;
+}
+
+/// Sum of products along a row: fma(x1, y1, x0*y0) for neighbouring columns, then as row_sum.
+KD_FUNCTION float row_dot(const float (&x)[8], const float (&y)[8], int lane) {
+  float pair[4];
+  #pragma unroll
+  for (int j = 0; j < 4; ++j) pair[j] = fmaf(x[2 * j + 1], y[2 * j + 1], x[2 * j] * y[2 * j]);
+  float sum = (pair[0] + pair[1]) + (pair[2] + pair[3]);
+  sum += lane_xor(sum, 1);  // every lane holds the sum of its group of 2 lanes
+  sum += lane_xor(sum, 2);  // every lane holds the sum of its group of 4 lanes
+  sum += lane_xor(sum, 4);  // every lane holds the sum of its group of 8 lanes
+  sum += lane_xor(sum, 8);  // every lane holds the sum of its group of 16 lanes
+  return sum;
+}
+
+KD_FUNCTION float row_dot(const float (&x)[8], float y, int lane) {
+  float all[8];
+  #pragma unroll
+  for (int i = 0; i < 8; ++i) all[i] = y;
+  return row_dot(x, all, lane);
+}
+
+KD_KERNEL(256, 0) void kda_k1_bwd_first_tile_i32(const Arguments arguments) {
+  KD_SHARED(long long, counts, 256);
+  write_first_tiles(static_cast<const int*>(arguments.cu_seqlens), arguments.sequences, arguments.tokens, 16,
+                    arguments.first_tile, arguments.sequence_start, counts);
+}
+KD_ENTRY(kda_k1_bwd_first_tile_i32, Arguments);
+
+KD_KERNEL(256, 0) void kda_k1_bwd_first_tile_i64(const Arguments arguments) {
+  KD_SHARED(long long, counts, 256);
+  write_first_tiles(static_cast<const long long*>(arguments.cu_seqlens), arguments.sequences, arguments.tokens, 16,
+                    arguments.first_tile, arguments.sequence_start, counts);
+}
+KD_ENTRY(kda_k1_bwd_first_tile_i64, Arguments);
+
+template <bool aligned>
+KD_FUNCTION void kda_k1_bwd_tiles(const Arguments& arguments, float* shared) {
+  // Row map: 16 lanes a row, 16 rows at a time.
+  const int lane = static_cast<int>(threadIdx.x) % 16, step_row = static_cast<int>(threadIdx.x) / 16;
+  // Column map: one column, one block of 8 rows.
+  const int column = static_cast<int>(threadIdx.x) % 128, block = static_cast<int>(threadIdx.x) / 128;
+  const int row = step_row, first_row = 8 * block;
+  (void)lane, (void)row, (void)column, (void)first_row;
+  float* const g_blocks = shared + 0;
+  float* const dg_c_blocks = shared + 256;
+  float* const _56_blocks = shared + 512;
+  float* const dg_raw_blocks = shared + 768;
+  float* const dg_c_shared = shared + 1024;
+  float* const g_c_shared = shared + 3072;
+  float* const _27_shared = shared + 5120;
+  const long long groups = (arguments.tiles + 7) / 8;
+  const long long head = blockIdx.x % arguments.heads, group = blockIdx.x / arguments.heads;
+  (void)shared, (void)groups, (void)head;
+  const float A_log = to_float(*(arguments.A_log + head));              // [kda_k1.cpp:23]
+  const float _8 = expf(A_log);                                         // [kda_k1.cpp:27]
+  const float dt_bias = to_float((arguments.dt_bias + head * 128)[column]);             // [kda_k1.cpp:23]
+  const long long segment = group;
+  float _58_sum = 0.0f;
+  float ddt_bias_sum = 0.0f;
+  const long long first = segment * 8, last = first + 8 < arguments.tiles ? first + 8 : arguments.tiles;
+  for (long long number = first; number < last; ++number) {
+    const Tile tile = arguments.cu_seqlens != nullptr
+        ? find_packed_tile(number, 16, arguments.tokens, arguments.sequences, arguments.first_tile, arguments.sequence_start)
+        : find_tile(number, 16, arguments.tokens);
+    if (tile.rows == 0) {
+      // after the last sequence: dead rows are set to 0
+      const float zeros[8] = {0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f};
+      for (int row = step_row; row < tile.clear; row += 16) {
+        store_row<aligned>(arguments.dq.at(tile.batch, tile.token + row, head), lane, zeros);
+        store_row<aligned>(arguments.dk.at(tile.batch, tile.token + row, head), lane, zeros);
+        store_row<aligned>(arguments.dg_raw.at(tile.batch, tile.token + row, head), lane, zeros);
+        store_row<aligned>(arguments.dv.at(tile.batch, tile.token + row, head), lane, zeros);
+        if (lane == 0) *arguments.dbeta_raw.at(tile.batch, tile.token + row, head) = to<bf16>(0.0f);
+      }
+      continue;
+    }
+
+    float q[8];                                                         // [kda_k1.cpp:21]
+    load_row<aligned>(arguments.q.at(tile.batch, tile.token + row, head), lane, row < tile.rows, q);
+    const float _2 = row_dot(q, q, lane);                               // [kda_k1.cpp:25]
+    float k[8];                                                         // [kda_k1.cpp:21]
+    load_row<aligned>(arguments.k.at(tile.batch, tile.token + row, head), lane, row < tile.rows, k);
+    const float _6 = row_dot(k, k, lane);                               // [kda_k1.cpp:26]
+    float dv_out[8];                                                    // [kda_k1.cpp:49]
+    load_row<aligned>(arguments.dv_out.at(tile.batch, tile.token + row, head), lane, row < tile.rows, dv_out);
+    if (row < tile.rows) store_row<aligned>(arguments.dv.at(tile.batch, tile.token + row, head), lane, dv_out);  // [kda_k1.cpp:22]
+    const float dbeta = row < tile.rows ? to_float(*(arguments.dbeta.at(tile.batch, tile.token + row, head))) : 0.0f;  // [kda_k1.cpp:50]
+    const float beta_raw = row < tile.rows ? to_float(*(arguments.beta_raw.at(tile.batch, tile.token + row, head))) : 0.0f;  // [kda_k1.cpp:22]
+    const float _37 = approx_exp2(-fabsf(beta_raw) * log2e);            // [kda_k1.cpp:50]
+    const float _39 = approx_rcp(1.0f + _37);                           // [kda_k1.cpp:50]
+    const float dbeta_raw = dbeta * (_37 * _39 * _39);                  // [kda_k1.cpp:50]
+    if (row < tile.rows && lane == 0) *(arguments.dbeta_raw.at(tile.batch, tile.token + row, head)) = to<bf16>(dbeta_raw);  // [kda_k1.cpp:22]
+    float g_raw[8];                                                     // [kda_k1.cpp:21]
+    #pragma unroll
+    for (int i = 0; i < 8; ++i) g_raw[i] = first_row + i < tile.rows ? to_float(arguments.g_raw.at(tile.batch, tile.token + (first_row + i), head)[column]) : 0.0f;
+    float _9[8];
+    float _18[8];
+    float _21[8];
+    float g[8];
+    #pragma unroll
+    for (int i = 0; i < 8; ++i) {
+      _9[i] = g_raw[i] + dt_bias;                                       // [kda_k1.cpp:27]
+      const float z = _8 * _9[i];                                       // [kda_k1.cpp:27]
+      const float _15 = approx_exp2(-fabsf(z) * log2e);                 // [kda_k1.cpp:28]
+      _18[i] = approx_rcp(1.0f + _15);                                  // [kda_k1.cpp:28]
+      _21[i] = _15 * _18[i];                                            // [kda_k1.cpp:28]
+      g[i] = (0.0f <= z ? _18[i] : _21[i]) * log2e_lower_bound;         // [kda_k1.cpp:28]
+    }
+    // cumulative sum of g: inside blocks of 8 rows, absent rows skipped                // [kda_k1.cpp:29]
+    float g_c_column[8];
+    #pragma unroll
+    for (int i = 0; i < 8; ++i) {
+      const float term = first_row + i < tile.rows ? g[i] : 0.0f;
+      g_c_column[i] = i == 0 ? term : g_c_column[i - 1] + term;
+    }
+    g_blocks[block * 128 + column] = g_c_column[7];
+    block_barrier();  // g_blocks is complete
+    // and the blocks before
+    float g_c_column_before = 0.0f;
+    float g_c_column_carry = 0.0f;
+    #pragma unroll
+    for (int b = 0; b < 2; ++b) {
+      if (b == block) g_c_column_before = g_c_column_carry;
+      g_c_column_carry += g_blocks[b * 128 + column];
+    }
+    #pragma unroll
+    for (int i = 0; i < 8; ++i) g_c_column[i] = g_c_column_before + g_c_column[i];
+    float g_T = g_blocks[column];                                       // [kda_k1.cpp:29]
+    #pragma unroll
+    for (int b = 1; b < 2; ++b) g_T += g_blocks[b * 128 + column];
+    #pragma unroll
+    for (int i = 0; i < 8; ++i) g_c_shared[(first_row + i) * 128 + column] = g_c_column[i];
+    const float _27_column = approx_exp2(g_T);                          // [kda_k1.cpp:36]
+    if (block == 0) _27_shared[column] = _27_column;
+    float dq_d[8];                                                      // [kda_k1.cpp:33]
+    load_row<aligned>(arguments.dq_d.at(tile.batch, tile.token + row, head), lane, row < tile.rows, dq_d);
+    block_barrier();  // g_c_shared is complete
+    float g_c[8];
+    load4<true>(&g_c_shared[row * 128 + 4 * lane], &g_c[0]);
+    load4<true>(&g_c_shared[row * 128 + 64 + 4 * lane], &g_c[4]);
+    float _23[8];
+    float dq_n[8];
+    #pragma unroll
+    for (int i = 0; i < 8; ++i) {
+      _23[i] = approx_exp2(g_c[i]);                                     // [kda_k1.cpp:33]
+      dq_n[i] = dq_d[i] * _23[i] * scale;                               // [kda_k1.cpp:33]
+    }
+    const float q_inv = approx_rsqrt(_2 + eps);                         // [kda_k1.cpp:25]
+    float q_n[8];
+    #pragma unroll
+    for (int i = 0; i < 8; ++i) {
+      q_n[i] = q[i] * q_inv;                                            // [kda_k1.cpp:25]
+    }
+    const float _63 = row_dot(dq_n, q_n, lane);                         // [kda_k1.cpp:21]
+    float dq[8];
+    #pragma unroll
+    for (int i = 0; i < 8; ++i) {
+      dq[i] = (dq_n[i] - q_n[i] * _63) * q_inv;                         // [kda_k1.cpp:21]
+    }
+    if (row < tile.rows) store_row<aligned>(arguments.dq.at(tile.batch, tile.token + row, head), lane, dq);  // [kda_k1.cpp:21]
+    float dk_d[8];                                                      // [kda_k1.cpp:34]
+    load_row<aligned>(arguments.dk_d.at(tile.batch, tile.token + row, head), lane, row < tile.rows, dk_d);
+    float _46[8];
+    #pragma unroll
+    for (int i = 0; i < 8; ++i) {
+      _46[i] = dk_d[i] * _23[i];                                        // [kda_k1.cpp:34]
+    }
+    float dk_i[8];                                                      // [kda_k1.cpp:35]
+    load_row<aligned>(arguments.dk_i.at(tile.batch, tile.token + row, head), lane, row < tile.rows, dk_i);
+    float _26[8];
+    float _61[8];
+    #pragma unroll
+    for (int i = 0; i < 8; ++i) {
+      _26[i] = approx_exp2(-g_c[i]);                                    // [kda_k1.cpp:35]
+      _61[i] = _46[i] + dk_i[i] * _26[i];                               // [kda_k1.cpp:26]
+    }
+    float dk_r[8];                                                      // [kda_k1.cpp:36]
+    load_row<aligned>(arguments.dk_r.at(tile.batch, tile.token + row, head), lane, row < tile.rows, dk_r);
+    float _27[8];
+    load4<true>(&_27_shared[4 * lane], &_27[0]);
+    load4<true>(&_27_shared[64 + 4 * lane], &_27[4]);
+    float _28[8];
+    float dk_n[8];
+    #pragma unroll
+    for (int i = 0; i < 8; ++i) {
+      _28[i] = _27[i] * _26[i];                                         // [kda_k1.cpp:36]
+      dk_n[i] = _61[i] + dk_r[i] * _28[i];                              // [kda_k1.cpp:26]
+    }
+    const float k_inv = approx_rsqrt(_6 + eps);                         // [kda_k1.cpp:26]
+    float k_n[8];
+    #pragma unroll
+    for (int i = 0; i < 8; ++i) {
+      k_n[i] = k[i] * k_inv;                                            // [kda_k1.cpp:26]
+    }
+    const float _67 = row_dot(dk_n, k_n, lane);                         // [kda_k1.cpp:21]
+    float dk[8];
+    #pragma unroll
+    for (int i = 0; i < 8; ++i) {
+      dk[i] = (dk_n[i] - k_n[i] * _67) * k_inv;                         // [kda_k1.cpp:21]
+    }
+    if (row < tile.rows) store_row<aligned>(arguments.dk.at(tile.batch, tile.token + row, head), lane, dk);  // [kda_k1.cpp:21]
+    float dg_c[8];
+    #pragma unroll
+    for (int i = 0; i < 8; ++i) {
+      const float q_d = q_n[i] * _23[i] * scale;                        // [kda_k1.cpp:33]
+      const float k_d = k_n[i] * _23[i];                                // [kda_k1.cpp:34]
+      const float k_i = k_n[i] * _26[i];                                // [kda_k1.cpp:35]
+      const float k_r = k_n[i] * _28[i];                                // [kda_k1.cpp:36]
+      dg_c[i] = dq_d[i] * to_float(to<bf16>(q_d)) + dk_d[i] * to_float(to<bf16>(k_d)) - dk_i[i] * to_float(to<bf16>(k_i)) - dk_r[i] * to_float(to<bf16>(k_r));  // [kda_k1.cpp:29]
+    }
+    store4<true>(&dg_c_shared[row * 128 + 4 * lane], &dg_c[0]);
+    store4<true>(&dg_c_shared[row * 128 + 64 + 4 * lane], &dg_c[4]);
+    block_barrier();  // dg_c_shared is complete
+    float dg_c_column[8];
+    #pragma unroll
+    for (int i = 0; i < 8; ++i) dg_c_column[i] = dg_c_shared[(first_row + i) * 128 + column];
+    // suffix sum of dg_c: inside blocks of 8 rows, absent rows skipped                 // [kda_k1.cpp:29]
+    float _52[8];
+    #pragma unroll
+    for (int i = 7; i >= 0; --i) {
+      const float term = first_row + i < tile.rows ? dg_c_column[i] : 0.0f;
+      _52[i] = i == 7 ? term : _52[i + 1] + term;
+    }
+    dg_c_blocks[block * 128 + column] = _52[0];
+    block_barrier();  // dg_c_blocks is complete
+    // and the blocks after
+    float _52_before = 0.0f;
+    float _52_carry = 0.0f;
+    #pragma unroll
+    for (int b = 1; b >= 0; --b) {
+      if (b == block) _52_before = _52_carry;
+      _52_carry += dg_c_blocks[b * 128 + column];
+    }
+    #pragma unroll
+    for (int i = 0; i < 8; ++i) _52[i] = _52_before + _52[i];
+    const float dg_T = to_float((arguments.dg_T.at(head, number, 0))[column]);          // [kda_k1.cpp:47]
+    float dz[8];
+    float _56[8];
+    #pragma unroll
+    for (int i = 0; i < 8; ++i) {
+      const float dg = _52[i] + dg_T;                                   // [kda_k1.cpp:28]
+      dz[i] = dg * (_21[i] * _18[i]) * lower_bound;                     // [kda_k1.cpp:28]
+      _56[i] = dz[i] * _9[i];                                           // [kda_k1.cpp:27]
+    }
+    // sum over the rows of _56: blocks of 8 rows first                 // [kda_k1.cpp:27]
+    float _57_block = 0.0f;
+    #pragma unroll
+    for (int i = 0; i < 8; ++i) {
+      if (first_row + i < tile.rows) _57_block = i == 0 ? _56[i] : _57_block + _56[i];
+    }
+    _56_blocks[block * 128 + column] = _57_block;
+    float dg_raw[8];
+    #pragma unroll
+    for (int i = 0; i < 8; ++i) {
+      dg_raw[i] = dz[i] * _8;                                           // [kda_k1.cpp:27]
+    }
+    // sum over the rows of dg_raw: blocks of 8 rows first              // [kda_k1.cpp:27]
+    float _60_block = 0.0f;
+    #pragma unroll
+    for (int i = 0; i < 8; ++i) {
+      if (first_row + i < tile.rows) _60_block = i == 0 ? dg_raw[i] : _60_block + dg_raw[i];
+    }
+    dg_raw_blocks[block * 128 + column] = _60_block;
+    #pragma unroll
+    for (int i = 0; i < 8; ++i) {
+      if (first_row + i < tile.rows) arguments.dg_raw.at(tile.batch, tile.token + (first_row + i), head)[column] = to<bf16>(dg_raw[i]);  // [kda_k1.cpp:21]
+    }
+    block_barrier();  // _56_blocks is complete
+    float _57 = _56_blocks[column];                                     // [kda_k1.cpp:27]
+    #pragma unroll
+    for (int b = 1; b < 2; ++b) _57 += _56_blocks[b * 128 + column];
+    _58_sum += _57;                                                     // [kda_k1.cpp:27]
+    float _60 = dg_raw_blocks[column];                                  // [kda_k1.cpp:27]
+    #pragma unroll
+    for (int b = 1; b < 2; ++b) _60 += dg_raw_blocks[b * 128 + column];
+    ddt_bias_sum += _60;                                                // [kda_k1.cpp:27]
+  }
+  if (block == 0) arguments._58_sum_partial[(head * arguments.segments + segment) * 128 + column] = _58_sum;
+  if (block == 0) arguments.ddt_bias_sum_partial[(head * arguments.segments + segment) * 128 + column] = ddt_bias_sum;
+}
+
+KD_KERNEL(256, 2) void kda_k1_bwd(const Arguments arguments) {
+  KD_SHARED(float, shared, 5248);
+  kda_k1_bwd_tiles<true>(arguments, shared);
+}
+KD_ENTRY(kda_k1_bwd, Arguments);
+
+KD_KERNEL(256, 2) void kda_k1_bwd_any(const Arguments arguments) {
+  KD_SHARED(float, shared, 5248);
+  kda_k1_bwd_tiles<false>(arguments, shared);
+}
+KD_ENTRY(kda_k1_bwd_any, Arguments);
+
+// Parameter sums, second stage: the segments (8 consecutive tiles of a head) by the balanced tree over their numbers.
+// 8 threads share a column: each takes an equal run of the padded segment count.
+KD_KERNEL(256, 0) void kda_k1_bwd_segments(const Arguments arguments) {
+  KD_SHARED(float, parts, 256);
+  const long long head = blockIdx.x % arguments.heads;
+  const int column = static_cast<int>(blockIdx.x / arguments.heads) * 32 + static_cast<int>(threadIdx.x) % 32;
+  const int part = static_cast<int>(threadIdx.x) / 32;
+
+   {
+    const float* terms = arguments._58_sum_partial + head * arguments.segments * 128 + column;
+    float sum = 0.0f;
+    if (column < 128) {
+      sum = tree_part(arguments.segments, part, 8, [&](long long segment) {
+        return terms[segment * 128];
+      });
+    }
+    parts[threadIdx.x] = sum;
+    block_barrier();  // parts is complete
+    if (part == 0 && column < 128) {
+      const float* p = parts + threadIdx.x;
+      arguments._58_sum_columns[head * 128 + column] = ((p[0] + p[32]) + (p[64] + p[96])) + ((p[128] + p[160]) + (p[192] + p[224]));
+    }
+    block_barrier();  // every thread is done with parts
+  }
+
+   {
+    const float* terms = arguments.ddt_bias_sum_partial + head * arguments.segments * 128 + column;
+    float sum = 0.0f;
+    if (column < 128) {
+      sum = tree_part(arguments.segments, part, 8, [&](long long segment) {
+        return terms[segment * 128];
+      });
+    }
+    parts[threadIdx.x] = sum;
+    block_barrier();  // parts is complete
+    if (part == 0 && column < 128) {
+      const float* p = parts + threadIdx.x;
+      arguments.ddt_bias_sum_columns[head * 128 + column] = ((p[0] + p[32]) + (p[64] + p[96])) + ((p[128] + p[160]) + (p[192] + p[224]));
+    }
+    block_barrier();  // every thread is done with parts
+  }
+}
+KD_ENTRY(kda_k1_bwd_segments, Arguments);
+
+// Parameter sums, last stage: features, heads, and the adjoints of values made of parameters alone. One row of lanes.
+template <bool aligned>
+KD_FUNCTION void kda_k1_bwd_finish_body(const Arguments& arguments) {
+  const int lane = static_cast<int>(threadIdx.x) % 16;
+  (void)lane;
+  const long long head = blockIdx.x;
+  (void)head;
+  float _58[8];
+  load4<true>(arguments._58_sum_columns + head * 128 + 4 * lane, &_58[0]);
+  load4<true>(arguments._58_sum_columns + head * 128 + 64 + 4 * lane, &_58[4]);
+  float ddt_bias[8];
+  load4<true>(arguments.ddt_bias_sum_columns + head * 128 + 4 * lane, &ddt_bias[0]);
+  load4<true>(arguments.ddt_bias_sum_columns + head * 128 + 64 + 4 * lane, &ddt_bias[4]);
+  const float _59 = row_sum(_58, lane);                                 // [kda_k1.cpp:27]
+  const float A_log = to_float(*(arguments.A_log + head));              // [kda_k1.cpp:23]
+  const float dA_log = _59 * expf(A_log);                               // [kda_k1.cpp:27]
+  if (threadIdx.x == 0) *(arguments.dA_log + head) = to<float>(dA_log);                 // [kda_k1.cpp:23]
+  if (threadIdx.x < 16) store_row<aligned>(arguments.ddt_bias + head * 128, lane, ddt_bias);        // [kda_k1.cpp:23]
+}
+
+KD_KERNEL(32, 0) void kda_k1_bwd_finish(const Arguments arguments) { kda_k1_bwd_finish_body<true>(arguments); }
+KD_ENTRY(kda_k1_bwd_finish, Arguments);
+KD_KERNEL(32, 0) void kda_k1_bwd_finish_any(const Arguments arguments) { kda_k1_bwd_finish_body<false>(arguments); }
+KD_ENTRY(kda_k1_bwd_finish_any, Arguments);

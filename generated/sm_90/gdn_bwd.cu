@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: Apache-2.0
+// gdn backward, derived: GDN preamble: scalar softplus gate, normalised q and k, beta
+//   spec 0bea7fc42201e792  sm_90  tile 16 rows x 128 columns in 1 step  threads=256,tiles_per_block=8,min_blocks=2,heads_fastest=1
+//   remake: kdagen emit gdn --pass bwd
+#include <kdagen/device.cuh>
+
+constexpr float eps = 1e-06f;  // eps
+constexpr float log2e = 1.442695f;  // log2e
+
+struct Arguments {
+  Rows<const bf16> q;  // input [t, h, d]
+  Rows<const bf16> k;  // input [t, h, d]
+  Rows<const bf16> a_raw;  // input [t, h]
+  Rows<const bf16> beta_raw;  // input [t, h]
+  const float* A_log;  // param [h]
+  const float* dt_bias;  // param [h]
+  Rows<const float> dq_n;  // cotangent [t, h, d]
+  Rows<const float> dk_n;  // cotangent [t, h, d]
+  Rows<const float> dg_c;  // cotangent [t, h]
+  Tiles<const float> dg_T;  // cotangent [h]
+  Rows<const float> dbeta;  // cotangent [t, h]
+  Rows<bf16> dq;  // gradient [t, h, d]
+  Rows<bf16> dk;  // gradient [t, h, d]
+  Rows<bf16> da_raw;  // gradient [t, h]
+  Rows<bf16> dbeta_raw;  // gradient [t, h]
+  float* dA_log;  // param_gradient [h]
+  float* ddt_bias;  // param_gradient [h]
+  long long* first_tile;  // workspace
+  long long* sequence_start;  // workspace
+  float* _33_sum_partial;  // workspace
+  float* _33_sum_columns;  // workspace
+  float* ddt_bias_sum_partial;  // workspace
+  float* ddt_bias_sum_columns;  // workspace
+  const void* cu_seqlens;  // null: batch rows of equal length
+  long long tokens;
+  long long heads;
+  long long sequences;
+  long long tiles;
+  long long segments;
+};
+
+// Row map: 16 lanes a row; lane l owns the columns 4l..4l+3 (x[0..3]) and 64+4l..64+4l+3 (x[4..7]).
+/// A lane's eight columns of a row; 0 where the row or the column is absent.
+template <bool aligned, class T>
+KD_FUNCTION void load_row(const T* from, int lane, bool present, float (&x)[8]) {
+  #pragma unroll
+  for (int i = 0; i < 8; ++i) x[i] = 0.0f;
+  if (present) load4<aligned>(from + 4 * lane, &x[0]);
+  if (present) load4<aligned>(from + 64 + 4 * lane, &x[4]);
+}
+
+template <bool aligned, class T>
+KD_FUNCTION void store_row(T* to_where, int lane, const float (&x)[8]) {
+  store4<aligned>(to_where + 4 * lane, &x[0]);
+  store4<aligned>(to_where + 64 + 4 * lane, &x[4]);
+}
+
+/// Sum of products along a row: fma(x1, y1, x0*y0) for neighbouring columns, then as row_sum.
+KD_FUNCTION float row_dot(const float (&x)[8], const float (&y)[8], int lane) {
+  float pair[4];
+  #pragma unroll
+  for (int j = 0; j < 4; ++j) pair[j] = fmaf(x[2 * j + 1], y[2 * j + 1], x[2 * j] * y[2 * j]);
+  float sum = (pair[0] + pair[1]) + (pair[2] + pair[3]);
+  sum += lane_xor(sum, 1);  // every lane holds the sum of its group of 2 lanes
+  sum += lane_xor(sum, 2);  // every lane holds the sum of its group of 4 lanes
+  sum += lane_xor(sum, 4);  // every lane holds the sum of its group of 8 lanes
+  sum += lane_xor(sum, 8);  // every lane holds the sum of its group of 16 lanes
+  return sum;
+}
+
+KD_FUNCTION float row_dot(const float (&x)[8], float y, int lane) {
+  float all[8];
+  #pragma unroll
+  for (int i = 0; i < 8; ++i) all[i] = y;
+  return row_dot(x, all, lane);
+}
+
+KD_KERNEL(256, 0) void gdn_bwd_first_tile_i32(const Arguments arguments) {
+  KD_SHARED(long long, counts, 256);
+  write_first_tiles(static_cast<const int*>(arguments.cu_seqlens), arguments.sequences, arguments.tokens, 16,
+                    arguments.first_tile, arguments.sequence_start, counts);
+}
+KD_ENTRY(gdn_bwd_first_tile_i32, Arguments);
+
+KD_KERNEL(256, 0) void gdn_bwd_first_tile_i64(const Arguments arguments) {
+  KD_SHARED(long long, counts, 256);
+  write_first_tiles(static_cast<const long long*>(arguments.cu_seqlens), arguments.sequences, arguments.tokens, 16,
+                    arguments.first_tile, arguments.sequence_start, counts);
+}
+KD_ENTRY(gdn_bwd_first_tile_i64, Arguments);
+
+template <bool aligned>
+KD_FUNCTION void gdn_bwd_tiles(const Arguments& arguments, float* shared) {
+  // Row map: 16 lanes a row, 16 rows at a time.
+  const int lane = static_cast<int>(threadIdx.x) % 16, step_row = static_cast<int>(threadIdx.x) / 16;
+  // Column map: one column, one block of 8 rows.
+  const int column = static_cast<int>(threadIdx.x) % 128, block = static_cast<int>(threadIdx.x) / 128;
+  const int row = step_row, first_row = 8 * block;
+  (void)lane, (void)row, (void)column, (void)first_row;
+  float* const dg_c_shared = shared + 0;
+  float* const _30_shared = shared + 16;
+  float* const da_raw_shared = shared + 32;
+  const long long groups = (arguments.tiles + 7) / 8;
+  const long long head = blockIdx.x % arguments.heads, group = blockIdx.x / arguments.heads;
+  (void)shared, (void)groups, (void)head;
+  const float dt_bias = to_float(*(arguments.dt_bias + head));          // [gdn.cpp:12]
+  const float A_log = to_float(*(arguments.A_log + head));              // [gdn.cpp:12]
+  const float _1 = expf(A_log);                                         // [gdn.cpp:14]
+  const long long segment = group;
+  float _33_sum = 0.0f;
+  float ddt_bias_sum = 0.0f;
+  const long long first = segment * 8, last = first + 8 < arguments.tiles ? first + 8 : arguments.tiles;
+  for (long long number = first; number < last; ++number) {
+    const Tile tile = arguments.cu_seqlens != nullptr
+        ? find_packed_tile(number, 16, arguments.tokens, arguments.sequences, arguments.first_tile, arguments.sequence_start)
+        : find_tile(number, 16, arguments.tokens);
+    if (tile.rows == 0) {
+      // after the last sequence: dead rows are set to 0
+      const float zeros[8] = {0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f};
+      for (int row = step_row; row < tile.clear; row += 16) {
+        store_row<aligned>(arguments.dq.at(tile.batch, tile.token + row, head), lane, zeros);
+        store_row<aligned>(arguments.dk.at(tile.batch, tile.token + row, head), lane, zeros);
+        if (lane == 0) *arguments.da_raw.at(tile.batch, tile.token + row, head) = to<bf16>(0.0f);
+        if (lane == 0) *arguments.dbeta_raw.at(tile.batch, tile.token + row, head) = to<bf16>(0.0f);
+      }
+      continue;
+    }
+
+    float q[8];                                                         // [gdn.cpp:10]
+    load_row<aligned>(arguments.q.at(tile.batch, tile.token + row, head), lane, row < tile.rows, q);
+    const float _12 = row_dot(q, q, lane);                              // [gdn.cpp:16]
+    float k[8];                                                         // [gdn.cpp:10]
+    load_row<aligned>(arguments.k.at(tile.batch, tile.token + row, head), lane, row < tile.rows, k);
+    const float _17 = row_dot(k, k, lane);                              // [gdn.cpp:17]
+    const float dg_c = row < tile.rows ? to_float(*(arguments.dg_c.at(tile.batch, tile.token + row, head))) : 0.0f;  // [gdn.cpp:18]
+    if (lane == 0) dg_c_shared[row] = dg_c;
+    float dq_n[8];                                                      // [gdn.cpp:16]
+    load_row<aligned>(arguments.dq_n.at(tile.batch, tile.token + row, head), lane, row < tile.rows, dq_n);
+    const float _15 = approx_rsqrt(_12 + eps);                          // [gdn.cpp:16]
+    float _43[8];
+    #pragma unroll
+    for (int i = 0; i < 8; ++i) {
+      _43[i] = q[i] * _15;                                              // [gdn.cpp:10]
+    }
+    const float _45 = row_dot(dq_n, _43, lane);                         // [gdn.cpp:10]
+    float dq[8];
+    #pragma unroll
+    for (int i = 0; i < 8; ++i) {
+      dq[i] = (dq_n[i] - _43[i] * _45) * _15;                           // [gdn.cpp:10]
+    }
+    if (row < tile.rows) store_row<aligned>(arguments.dq.at(tile.batch, tile.token + row, head), lane, dq);  // [gdn.cpp:10]
+    float dk_n[8];                                                      // [gdn.cpp:17]
+    load_row<aligned>(arguments.dk_n.at(tile.batch, tile.token + row, head), lane, row < tile.rows, dk_n);
+    const float _19 = approx_rsqrt(_17 + eps);                          // [gdn.cpp:17]
+    float _48[8];
+    #pragma unroll
+    for (int i = 0; i < 8; ++i) {
+      _48[i] = k[i] * _19;                                              // [gdn.cpp:10]
+    }
+    const float _50 = row_dot(dk_n, _48, lane);                         // [gdn.cpp:10]
+    float dk[8];
+    #pragma unroll
+    for (int i = 0; i < 8; ++i) {
+      dk[i] = (dk_n[i] - _48[i] * _50) * _19;                           // [gdn.cpp:10]
+    }
+    if (row < tile.rows) store_row<aligned>(arguments.dk.at(tile.batch, tile.token + row, head), lane, dk);  // [gdn.cpp:10]
+    const float dbeta = row < tile.rows ? to_float(*(arguments.dbeta.at(tile.batch, tile.token + row, head))) : 0.0f;  // [gdn.cpp:20]
+    const float beta_raw = row < tile.rows ? to_float(*(arguments.beta_raw.at(tile.batch, tile.token + row, head))) : 0.0f;  // [gdn.cpp:11]
+    const float _23 = approx_exp2(-fabsf(beta_raw) * log2e);            // [gdn.cpp:20]
+    const float _26 = approx_rcp(1.0f + _23);                           // [gdn.cpp:20]
+    const float dbeta_raw = dbeta * (_23 * _26 * _26);                  // [gdn.cpp:20]
+    if (row < tile.rows && lane == 0) *(arguments.dbeta_raw.at(tile.batch, tile.token + row, head)) = to<bf16>(dbeta_raw);  // [gdn.cpp:11]
+    block_barrier();  // dg_c_shared is complete
+    const float _29 = row_scan<false, true>(dg_c_shared, row, tile.rows);               // [gdn.cpp:15]
+    const float dg_T = to_float(*(arguments.dg_T.at(head, number, 0)));                 // [gdn.cpp:19]
+    const float dg = _29 + dg_T;                                        // [gdn.cpp:14]
+    const float a_raw = row < tile.rows ? to_float(*(arguments.a_raw.at(tile.batch, tile.token + row, head))) : 0.0f;  // [gdn.cpp:11]
+    const float _2 = a_raw + dt_bias;                                   // [gdn.cpp:14]
+    const float _8 = approx_exp2(-fabsf(_2) * log2e);                   // [gdn.cpp:14]
+    const float _30 = dg * ((_2 < 0.0f ? 0.0f : _2) + log1pf(_8));      // [gdn.cpp:14]
+    if (lane == 0) _30_shared[row] = _30;
+    const float _35 = approx_rcp(1.0f + _8);                            // [gdn.cpp:14]
+    const float da_raw = -(dg * _1 * (0.0f <= _2 ? _35 : _8 * _35));    // [gdn.cpp:14]
+    if (lane == 0) da_raw_shared[row] = da_raw;
+    if (row < tile.rows && lane == 0) *(arguments.da_raw.at(tile.batch, tile.token + row, head)) = to<bf16>(da_raw);  // [gdn.cpp:11]
+    block_barrier();  // _30_shared is complete
+    const float _32 = row_total(_30_shared, tile.rows);                 // [gdn.cpp:14]
+    _33_sum += _32;                                                     // [gdn.cpp:14]
+    const float _41 = row_total(da_raw_shared, tile.rows);              // [gdn.cpp:14]
+    ddt_bias_sum += _41;                                                // [gdn.cpp:14]
+  }
+  if (threadIdx.x == 0) arguments._33_sum_partial[head * arguments.segments + segment] = _33_sum;
+  if (threadIdx.x == 0) arguments.ddt_bias_sum_partial[head * arguments.segments + segment] = ddt_bias_sum;
+}
+
+KD_KERNEL(256, 2) void gdn_bwd(const Arguments arguments) {
+  KD_SHARED(float, shared, 48);
+  gdn_bwd_tiles<true>(arguments, shared);
+}
+KD_ENTRY(gdn_bwd, Arguments);
+
+KD_KERNEL(256, 2) void gdn_bwd_any(const Arguments arguments) {
+  KD_SHARED(float, shared, 48);
+  gdn_bwd_tiles<false>(arguments, shared);
+}
+KD_ENTRY(gdn_bwd_any, Arguments);
+
+// Parameter sums, second stage: the segments (8 consecutive tiles of a head) by the balanced tree over their numbers.
+// 8 threads share a column: each takes an equal run of the padded segment count.
+KD_KERNEL(256, 0) void gdn_bwd_segments(const Arguments arguments) {
+  KD_SHARED(float, parts, 256);
+  const long long head = blockIdx.x % arguments.heads;
+  const int column = static_cast<int>(blockIdx.x / arguments.heads) * 32 + static_cast<int>(threadIdx.x) % 32;
+  const int part = static_cast<int>(threadIdx.x) / 32;
+
+   {
+    const float* terms = arguments._33_sum_partial + head * arguments.segments * 1 + column;
+    float sum = 0.0f;
+    if (column < 1) {
+      sum = tree_part(arguments.segments, part, 8, [&](long long segment) {
+        return terms[segment * 1];
+      });
+    }
+    parts[threadIdx.x] = sum;
+    block_barrier();  // parts is complete
+    if (part == 0 && column < 1) {
+      const float* p = parts + threadIdx.x;
+      arguments._33_sum_columns[head * 1 + column] = ((p[0] + p[32]) + (p[64] + p[96])) + ((p[128] + p[160]) + (p[192] + p[224]));
+    }
+    block_barrier();  // every thread is done with parts
+  }
+
+   {
+    const float* terms = arguments.ddt_bias_sum_partial + head * arguments.segments * 1 + column;
+    float sum = 0.0f;
+    if (column < 1) {
+      sum = tree_part(arguments.segments, part, 8, [&](long long segment) {
+        return terms[segment * 1];
+      });
+    }
+    parts[threadIdx.x] = sum;
+    block_barrier();  // parts is complete
+    if (part == 0 && column < 1) {
+      const float* p = parts + threadIdx.x;
+      arguments.ddt_bias_sum_columns[head * 1 + column] = ((p[0] + p[32]) + (p[64] + p[96])) + ((p[128] + p[160]) + (p[192] + p[224]));
+    }
+    block_barrier();  // every thread is done with parts
+  }
+}
+KD_ENTRY(gdn_bwd_segments, Arguments);
+
+// Parameter sums, last stage: features, heads, and the adjoints of values made of parameters alone. One row of lanes.
+template <bool aligned>
+KD_FUNCTION void gdn_bwd_finish_body(const Arguments& arguments) {
+  const int lane = static_cast<int>(threadIdx.x) % 16;
+  (void)lane;
+  const long long head = blockIdx.x;
+  (void)head;
+  const float _33 = arguments._33_sum_columns[head];
+  const float ddt_bias = arguments.ddt_bias_sum_columns[head];
+  const float A_log = to_float(*(arguments.A_log + head));              // [gdn.cpp:12]
+  const float dA_log = -(_33 * expf(A_log));                            // [gdn.cpp:14]
+  if (threadIdx.x == 0) *(arguments.dA_log + head) = to<float>(dA_log);                 // [gdn.cpp:12]
+  if (threadIdx.x == 0) *(arguments.ddt_bias + head) = to<float>(ddt_bias);             // [gdn.cpp:12]
+}
+
+KD_KERNEL(32, 0) void gdn_bwd_finish(const Arguments arguments) { gdn_bwd_finish_body<true>(arguments); }
+KD_ENTRY(gdn_bwd_finish, Arguments);
+KD_KERNEL(32, 0) void gdn_bwd_finish_any(const Arguments arguments) { gdn_bwd_finish_body<false>(arguments); }
+KD_ENTRY(gdn_bwd_finish_any, Arguments);

@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: Apache-2.0
+// gla backward, derived: GLA preamble: log-sigmoid gate per feature, decayed q and k
+//   spec 2149f416e8cc6f20  sm_90  tile 16 rows x 128 columns in 1 step  threads=256,tiles_per_block=8,min_blocks=2,heads_fastest=1
+//   remake: kdagen emit gla --pass bwd
+#include <kdagen/device.cuh>
+
+constexpr float gate_divisor_1 = 0.0625f;  // gate_divisor^-1
+constexpr float gate_divisor_1_log2e = 0.09016844f;  // gate_divisor^-1*log2e
+constexpr float log2e = 1.442695f;  // log2e
+constexpr float scale = 0.088388346f;  // scale
+
+struct Arguments {
+  Rows<const bf16> q;  // input [t, h, d]
+  Rows<const bf16> k;  // input [t, h, d]
+  Rows<const bf16> g_raw;  // input [t, h, d]
+  Rows<const float> dq_d;  // cotangent [t, h, d]
+  Rows<const float> dk_r;  // cotangent [t, h, d]
+  Rows<const float> dg_c;  // cotangent [t, h, d]
+  Tiles<const float> dg_T;  // cotangent [h, d]
+  Rows<bf16> dq;  // gradient [t, h, d]
+  Rows<bf16> dk;  // gradient [t, h, d]
+  Rows<bf16> dg_raw;  // gradient [t, h, d]
+  long long* first_tile;  // workspace
+  long long* sequence_start;  // workspace
+  const void* cu_seqlens;  // null: batch rows of equal length
+  long long tokens;
+  long long heads;
+  long long sequences;
+  long long tiles;
+  long long segments;
+};
+
+// Row map: 16 lanes a row; lane l owns the columns 4l..4l+3 (x[0..3]) and 64+4l..64+4l+3 (x[4..7]).
+template <bool aligned, class T>
+KD_FUNCTION void store_row(T* to_where, int lane, const float (&x)[8]) {
+  store4<aligned>(to_where + 4 * lane, &x[0]);
+  store4<aligned>(to_where + 64 + 4 * lane, &x[4]);
+}
+
+KD_KERNEL(256, 0) void gla_bwd_first_tile_i32(const Arguments arguments) {
+  KD_SHARED(long long, counts, 256);
+  write_first_tiles(static_cast<const int*>(arguments.cu_seqlens), arguments.sequences, arguments.tokens, 16,
+                    arguments.first_tile, arguments.sequence_start, counts);
+}
+KD_ENTRY(gla_bwd_first_tile_i32, Arguments);
+
+KD_KERNEL(256, 0) void gla_bwd_first_tile_i64(const Arguments arguments) {
+  KD_SHARED(long long, counts, 256);
+  write_first_tiles(static_cast<const long long*>(arguments.cu_seqlens), arguments.sequences, arguments.tokens, 16,
+                    arguments.first_tile, arguments.sequence_start, counts);
+}
+KD_ENTRY(gla_bwd_first_tile_i64, Arguments);
+
+template <bool aligned>
+KD_FUNCTION void gla_bwd_tiles(const Arguments& arguments, float* shared) {
+  // Row map: 16 lanes a row, 16 rows at a time.
+  const int lane = static_cast<int>(threadIdx.x) % 16, step_row = static_cast<int>(threadIdx.x) / 16;
+  // Column map: one column, one block of 8 rows.
+  const int column = static_cast<int>(threadIdx.x) % 128, block = static_cast<int>(threadIdx.x) / 128;
+  const int row = step_row, first_row = 8 * block;
+  (void)lane, (void)row, (void)column, (void)first_row;
+  float* const g_blocks = shared + 0;
+  float* const _22_blocks = shared + 256;
+  float* const _19_blocks = shared + 512;
+  const long long groups = (arguments.tiles + 7) / 8;
+  const long long head = blockIdx.x % arguments.heads, group = blockIdx.x / arguments.heads;
+  (void)shared, (void)groups, (void)head;
+  const long long segment = group;
+  const long long first = segment * 8, last = first + 8 < arguments.tiles ? first + 8 : arguments.tiles;
+  for (long long number = first; number < last; ++number) {
+    const Tile tile = arguments.cu_seqlens != nullptr
+        ? find_packed_tile(number, 16, arguments.tokens, arguments.sequences, arguments.first_tile, arguments.sequence_start)
+        : find_tile(number, 16, arguments.tokens);
+    if (tile.rows == 0) {
+      // after the last sequence: dead rows are set to 0
+      const float zeros[8] = {0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f};
+      for (int row = step_row; row < tile.clear; row += 16) {
+        store_row<aligned>(arguments.dq.at(tile.batch, tile.token + row, head), lane, zeros);
+        store_row<aligned>(arguments.dk.at(tile.batch, tile.token + row, head), lane, zeros);
+        store_row<aligned>(arguments.dg_raw.at(tile.batch, tile.token + row, head), lane, zeros);
+      }
+      continue;
+    }
+
+    float g_raw[8];                                                     // [gla.cpp:12]
+    #pragma unroll
+    for (int i = 0; i < 8; ++i) g_raw[i] = first_row + i < tile.rows ? to_float(arguments.g_raw.at(tile.batch, tile.token + (first_row + i), head)[column]) : 0.0f;
+    float _1[8];
+    float _7[8];
+    float g[8];
+    #pragma unroll
+    for (int i = 0; i < 8; ++i) {
+      _1[i] = -g_raw[i];                                                // [gla.cpp:14]
+      _7[i] = approx_exp2(-fabsf(_1[i]) * log2e);                       // [gla.cpp:14]
+      g[i] = -((_1[i] < 0.0f ? 0.0f : _1[i]) + log1pf(_7[i])) * gate_divisor_1_log2e;   // [gla.cpp:14]
+    }
+    // cumulative sum of g: inside blocks of 8 rows, absent rows skipped                // [gla.cpp:15]
+    float g_c[8];
+    #pragma unroll
+    for (int i = 0; i < 8; ++i) {
+      const float term = first_row + i < tile.rows ? g[i] : 0.0f;
+      g_c[i] = i == 0 ? term : g_c[i - 1] + term;
+    }
+    g_blocks[block * 128 + column] = g_c[7];
+    block_barrier();  // g_blocks is complete
+    // and the blocks before
+    float g_c_before = 0.0f;
+    float g_c_carry = 0.0f;
+    #pragma unroll
+    for (int b = 0; b < 2; ++b) {
+      if (b == block) g_c_before = g_c_carry;
+      g_c_carry += g_blocks[b * 128 + column];
+    }
+    #pragma unroll
+    for (int i = 0; i < 8; ++i) g_c[i] = g_c_before + g_c[i];
+    float g_T = g_blocks[column];                                       // [gla.cpp:15]
+    #pragma unroll
+    for (int b = 1; b < 2; ++b) g_T += g_blocks[b * 128 + column];
+    float dq_d[8];                                                      // [gla.cpp:16]
+    #pragma unroll
+    for (int i = 0; i < 8; ++i) dq_d[i] = first_row + i < tile.rows ? to_float(arguments.dq_d.at(tile.batch, tile.token + (first_row + i), head)[column]) : 0.0f;
+    float q[8];                                                         // [gla.cpp:12]
+    #pragma unroll
+    for (int i = 0; i < 8; ++i) q[i] = first_row + i < tile.rows ? to_float(arguments.q.at(tile.batch, tile.token + (first_row + i), head)[column]) : 0.0f;
+    float _12[8];
+    float _21[8];
+    #pragma unroll
+    for (int i = 0; i < 8; ++i) {
+      _12[i] = approx_exp2(g_c[i]);                                     // [gla.cpp:16]
+      const float q_d = q[i] * _12[i] * scale;                          // [gla.cpp:16]
+      _21[i] = dq_d[i] * to_float(to<bf16>(q_d));                       // [gla.cpp:16]
+    }
+    float dg_c[8];                                                      // [gla.cpp:18]
+    #pragma unroll
+    for (int i = 0; i < 8; ++i) dg_c[i] = first_row + i < tile.rows ? to_float(arguments.dg_c.at(tile.batch, tile.token + (first_row + i), head)[column]) : 0.0f;
+    float _22[8];
+    #pragma unroll
+    for (int i = 0; i < 8; ++i) {
+      _22[i] = _21[i] + dg_c[i];                                        // [gla.cpp:14]
+    }
+    // suffix sum of _22: inside blocks of 8 rows, absent rows skipped  // [gla.cpp:14]
+    float _23[8];
+    #pragma unroll
+    for (int i = 7; i >= 0; --i) {
+      const float term = first_row + i < tile.rows ? _22[i] : 0.0f;
+      _23[i] = i == 7 ? term : _23[i + 1] + term;
+    }
+    _22_blocks[block * 128 + column] = _23[0];
+    float dk_r[8];                                                      // [gla.cpp:17]
+    #pragma unroll
+    for (int i = 0; i < 8; ++i) dk_r[i] = first_row + i < tile.rows ? to_float(arguments.dk_r.at(tile.batch, tile.token + (first_row + i), head)[column]) : 0.0f;
+    float k[8];                                                         // [gla.cpp:12]
+    #pragma unroll
+    for (int i = 0; i < 8; ++i) k[i] = first_row + i < tile.rows ? to_float(arguments.k.at(tile.batch, tile.token + (first_row + i), head)[column]) : 0.0f;
+    float _15[8];
+    float _19[8];
+    #pragma unroll
+    for (int i = 0; i < 8; ++i) {
+      _15[i] = approx_exp2(g_T - g_c[i]);                               // [gla.cpp:17]
+      const float k_r = k[i] * _15[i];                                  // [gla.cpp:17]
+      _19[i] = dk_r[i] * to_float(to<bf16>(k_r));                       // [gla.cpp:17]
+    }
+    // cumulative sum of _19: inside blocks of 8 rows, absent rows skipped              // [gla.cpp:14]
+    float _24[8];
+    #pragma unroll
+    for (int i = 0; i < 8; ++i) {
+      const float term = first_row + i < tile.rows ? _19[i] : 0.0f;
+      _24[i] = i == 0 ? term : _24[i - 1] + term;
+    }
+    _19_blocks[block * 128 + column] = _24[7];
+    float dq[8];
+    #pragma unroll
+    for (int i = 0; i < 8; ++i) {
+      dq[i] = dq_d[i] * _12[i] * scale;                                 // [gla.cpp:16]
+    }
+    #pragma unroll
+    for (int i = 0; i < 8; ++i) {
+      if (first_row + i < tile.rows) arguments.dq.at(tile.batch, tile.token + (first_row + i), head)[column] = to<bf16>(dq[i]);  // [gla.cpp:12]
+    }
+    float dk[8];
+    #pragma unroll
+    for (int i = 0; i < 8; ++i) {
+      dk[i] = dk_r[i] * _15[i];                                         // [gla.cpp:17]
+    }
+    #pragma unroll
+    for (int i = 0; i < 8; ++i) {
+      if (first_row + i < tile.rows) arguments.dk.at(tile.batch, tile.token + (first_row + i), head)[column] = to<bf16>(dk[i]);  // [gla.cpp:12]
+    }
+    block_barrier();  // _22_blocks is complete
+    // and the blocks after
+    float _23_before = 0.0f;
+    float _23_carry = 0.0f;
+    #pragma unroll
+    for (int b = 1; b >= 0; --b) {
+      if (b == block) _23_before = _23_carry;
+      _23_carry += _22_blocks[b * 128 + column];
+    }
+    #pragma unroll
+    for (int i = 0; i < 8; ++i) _23[i] = _23_before + _23[i];
+    // and the blocks before
+    float _24_before = 0.0f;
+    float _24_carry = 0.0f;
+    #pragma unroll
+    for (int b = 0; b < 2; ++b) {
+      if (b == block) _24_before = _24_carry;
+      _24_carry += _19_blocks[b * 128 + column];
+    }
+    #pragma unroll
+    for (int i = 7; i >= 0; --i) _24[i] = i == 0 ? _24_before : _24_before + _24[i - 1];
+    float _25[8];
+    #pragma unroll
+    for (int i = 0; i < 8; ++i) {
+      _25[i] = _23[i] + _24[i];                                         // [gla.cpp:14]
+    }
+    const float dg_T = to_float((arguments.dg_T.at(head, number, 0))[column]);          // [gla.cpp:19]
+    float dg_raw[8];
+    #pragma unroll
+    for (int i = 0; i < 8; ++i) {
+      const float dg = _25[i] + dg_T;                                   // [gla.cpp:14]
+      const float _28 = approx_rcp(1.0f + _7[i]);                       // [gla.cpp:14]
+      dg_raw[i] = dg * (0.0f <= _1[i] ? _28 : _7[i] * _28) * gate_divisor_1;            // [gla.cpp:14]
+    }
+    #pragma unroll
+    for (int i = 0; i < 8; ++i) {
+      if (first_row + i < tile.rows) arguments.dg_raw.at(tile.batch, tile.token + (first_row + i), head)[column] = to<bf16>(dg_raw[i]);  // [gla.cpp:12]
+    }
+  }
+}
+
+KD_KERNEL(256, 2) void gla_bwd(const Arguments arguments) {
+  KD_SHARED(float, shared, 768);
+  gla_bwd_tiles<true>(arguments, shared);
+}
+KD_ENTRY(gla_bwd, Arguments);
+
+KD_KERNEL(256, 2) void gla_bwd_any(const Arguments arguments) {
+  KD_SHARED(float, shared, 768);
+  gla_bwd_tiles<false>(arguments, shared);
+}
+KD_ENTRY(gla_bwd_any, Arguments);
+

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+// gla forward: GLA preamble: log-sigmoid gate per feature, decayed q and k
+//   spec 2149f416e8cc6f20  sm_90  tile 16 rows x 128 columns in 1 step  threads=256,tiles_per_block=8,min_blocks=2,heads_fastest=1
+//   remake: kdagen emit gla --pass fwd
+#include <kdagen/device.cuh>
+
+constexpr float gate_divisor_1_log2e = 0.09016844f;  // gate_divisor^-1*log2e
+constexpr float log2e = 1.442695f;  // log2e
+constexpr float scale = 0.088388346f;  // scale
+
+struct Arguments {
+  Rows<const bf16> q;  // input [t, h, d]
+  Rows<const bf16> k;  // input [t, h, d]
+  Rows<const bf16> g_raw;  // input [t, h, d]
+  Rows<bf16> q_d;  // output [t, h, d]
+  Rows<bf16> k_r;  // output [t, h, d]
+  Rows<float> g_c;  // output [t, h, d]
+  Tiles<float> g_T;  // output [h, d]
+  long long* first_tile;  // workspace
+  long long* sequence_start;  // workspace
+  const void* cu_seqlens;  // null: batch rows of equal length
+  long long tokens;
+  long long heads;
+  long long sequences;
+  long long tiles;
+  long long segments;
+};
+
+// Row map: 16 lanes a row; lane l owns the columns 4l..4l+3 (x[0..3]) and 64+4l..64+4l+3 (x[4..7]).
+template <bool aligned, class T>
+KD_FUNCTION void store_row(T* to_where, int lane, const float (&x)[8]) {
+  store4<aligned>(to_where + 4 * lane, &x[0]);
+  store4<aligned>(to_where + 64 + 4 * lane, &x[4]);
+}
+
+KD_KERNEL(256, 0) void gla_fwd_first_tile_i32(const Arguments arguments) {
+  KD_SHARED(long long, counts, 256);
+  write_first_tiles(static_cast<const int*>(arguments.cu_seqlens), arguments.sequences, arguments.tokens, 16,
+                    arguments.first_tile, arguments.sequence_start, counts);
+}
+KD_ENTRY(gla_fwd_first_tile_i32, Arguments);
+
+KD_KERNEL(256, 0) void gla_fwd_first_tile_i64(const Arguments arguments) {
+  KD_SHARED(long long, counts, 256);
+  write_first_tiles(static_cast<const long long*>(arguments.cu_seqlens), arguments.sequences, arguments.tokens, 16,
+                    arguments.first_tile, arguments.sequence_start, counts);
+}
+KD_ENTRY(gla_fwd_first_tile_i64, Arguments);
+
+template <bool aligned>
+KD_FUNCTION void gla_fwd_tiles(const Arguments& arguments, float* shared) {
+  // Row map: 16 lanes a row, 16 rows at a time.
+  const int lane = static_cast<int>(threadIdx.x) % 16, step_row = static_cast<int>(threadIdx.x) / 16;
+  // Column map: one column, one block of 8 rows.
+  const int column = static_cast<int>(threadIdx.x) % 128, block = static_cast<int>(threadIdx.x) / 128;
+  const int row = step_row, first_row = 8 * block;
+  (void)lane, (void)row, (void)column, (void)first_row;
+  float* const g_blocks = shared + 0;
+  const long long groups = (arguments.tiles + 7) / 8;
+  const long long head = blockIdx.x % arguments.heads, group = blockIdx.x / arguments.heads;
+  (void)shared, (void)groups, (void)head;
+  const long long segment = group;
+  const long long first = segment * 8, last = first + 8 < arguments.tiles ? first + 8 : arguments.tiles;
+  for (long long number = first; number < last; ++number) {
+    const Tile tile = arguments.cu_seqlens != nullptr
+        ? find_packed_tile(number, 16, arguments.tokens, arguments.sequences, arguments.first_tile, arguments.sequence_start)
+        : find_tile(number, 16, arguments.tokens);
+    if (tile.rows == 0) {
+      // after the last sequence: dead rows are set to 0
+      const float zeros[8] = {0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f};
+      for (int row = step_row; row < tile.clear; row += 16) {
+        store_row<aligned>(arguments.q_d.at(tile.batch, tile.token + row, head), lane, zeros);
+        store_row<aligned>(arguments.k_r.at(tile.batch, tile.token + row, head), lane, zeros);
+        store_row<aligned>(arguments.g_c.at(tile.batch, tile.token + row, head), lane, zeros);
+      }
+      if (step_row == 0) store_row<aligned>(arguments.g_T.at(head, number, 0), lane, zeros);
+      continue;
+    }
+
+    float g_raw[8];                                                     // [gla.cpp:12]
+    #pragma unroll
+    for (int i = 0; i < 8; ++i) g_raw[i] = first_row + i < tile.rows ? to_float(arguments.g_raw.at(tile.batch, tile.token + (first_row + i), head)[column]) : 0.0f;
+    float g[8];
+    #pragma unroll
+    for (int i = 0; i < 8; ++i) {
+      const float _1 = -g_raw[i];                                       // [gla.cpp:14]
+      g[i] = -((_1 < 0.0f ? 0.0f : _1) + log1pf(approx_exp2(-fabsf(_1) * log2e))) * gate_divisor_1_log2e;  // [gla.cpp:14]
+    }
+    block_barrier();  // every thread is done with g_blocks
+    // cumulative sum of g: inside blocks of 8 rows, absent rows skipped                // [gla.cpp:15]
+    float g_c[8];
+    #pragma unroll
+    for (int i = 0; i < 8; ++i) {
+      const float term = first_row + i < tile.rows ? g[i] : 0.0f;
+      g_c[i] = i == 0 ? term : g_c[i - 1] + term;
+    }
+    g_blocks[block * 128 + column] = g_c[7];
+    block_barrier();  // g_blocks is complete
+    // and the blocks before
+    float g_c_before = 0.0f;
+    float g_c_carry = 0.0f;
+    #pragma unroll
+    for (int b = 0; b < 2; ++b) {
+      if (b == block) g_c_before = g_c_carry;
+      g_c_carry += g_blocks[b * 128 + column];
+    }
+    #pragma unroll
+    for (int i = 0; i < 8; ++i) g_c[i] = g_c_before + g_c[i];
+    float g_T = g_blocks[column];                                       // [gla.cpp:15]
+    #pragma unroll
+    for (int b = 1; b < 2; ++b) g_T += g_blocks[b * 128 + column];
+    float q[8];                                                         // [gla.cpp:12]
+    #pragma unroll
+    for (int i = 0; i < 8; ++i) q[i] = first_row + i < tile.rows ? to_float(arguments.q.at(tile.batch, tile.token + (first_row + i), head)[column]) : 0.0f;
+    float q_d[8];
+    #pragma unroll
+    for (int i = 0; i < 8; ++i) {
+      q_d[i] = q[i] * approx_exp2(g_c[i]) * scale;                      // [gla.cpp:16]
+    }
+    #pragma unroll
+    for (int i = 0; i < 8; ++i) {
+      if (first_row + i < tile.rows) arguments.q_d.at(tile.batch, tile.token + (first_row + i), head)[column] = to<bf16>(q_d[i]);  // [gla.cpp:16]
+    }
+    float k[8];                                                         // [gla.cpp:12]
+    #pragma unroll
+    for (int i = 0; i < 8; ++i) k[i] = first_row + i < tile.rows ? to_float(arguments.k.at(tile.batch, tile.token + (first_row + i), head)[column]) : 0.0f;
+    float k_r[8];
+    #pragma unroll
+    for (int i = 0; i < 8; ++i) {
+      k_r[i] = k[i] * approx_exp2(g_T - g_c[i]);                        // [gla.cpp:17]
+    }
+    #pragma unroll
+    for (int i = 0; i < 8; ++i) {
+      if (first_row + i < tile.rows) arguments.k_r.at(tile.batch, tile.token + (first_row + i), head)[column] = to<bf16>(k_r[i]);  // [gla.cpp:17]
+    }
+    #pragma unroll
+    for (int i = 0; i < 8; ++i) {
+      if (first_row + i < tile.rows) arguments.g_c.at(tile.batch, tile.token + (first_row + i), head)[column] = to<float>(g_c[i]);  // [gla.cpp:18]
+    }
+    if (block == 0) (arguments.g_T.at(head, number, 0))[column] = to<float>(g_T);       // [gla.cpp:19]
+  }
+}
+
+KD_KERNEL(256, 2) void gla_fwd(const Arguments arguments) {
+  KD_SHARED(float, shared, 256);
+  gla_fwd_tiles<true>(arguments, shared);
+}
+KD_ENTRY(gla_fwd, Arguments);
+
+KD_KERNEL(256, 2) void gla_fwd_any(const Arguments arguments) {
+  KD_SHARED(float, shared, 256);
+  gla_fwd_tiles<false>(arguments, shared);
+}
+KD_ENTRY(gla_fwd_any, Arguments);
+

@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: Apache-2.0
+// kda_k1 forward: KDA preamble: normalised q and k, bounded gate, decay products of a chunk
+//   anchor=none gt=k2 handover=raw
+//   spec a25b27c2244acaac  sm_90  tile 16 rows x 128 columns in 1 step  threads=256,tiles_per_block=8,min_blocks=2,heads_fastest=1
+//   remake: kdagen emit kda_k1 --pass fwd
+#include <kdagen/device.cuh>
+
+constexpr float eps = 1e-06f;  // eps
+constexpr float log2e = 1.442695f;  // log2e
+constexpr float log2e_lower_bound = -7.213475f;  // log2e*lower_bound
+constexpr float scale = 0.088388346f;  // scale
+
+struct Arguments {
+  Rows<const bf16> q;  // input [t, h, d]
+  Rows<const bf16> k;  // input [t, h, d]
+  Rows<const bf16> g_raw;  // input [t, h, d]
+  Rows<const bf16> v;  // input [t, h, d]
+  Rows<const bf16> beta_raw;  // input [t, h]
+  const float* A_log;  // param [h]
+  const float* dt_bias;  // param [h, d]
+  Rows<bf16> q_d;  // output [t, h, d]
+  Rows<bf16> k_d;  // output [t, h, d]
+  Rows<bf16> k_i;  // output [t, h, d]
+  Rows<bf16> k_r;  // output [t, h, d]
+  Tiles<float> g_T;  // output [h, d]
+  Rows<bf16> v_out;  // output [t, h, d]
+  Rows<bf16> beta;  // output [t, h]
+  long long* first_tile;  // workspace
+  long long* sequence_start;  // workspace
+  const void* cu_seqlens;  // null: batch rows of equal length
+  long long tokens;
+  long long heads;
+  long long sequences;
+  long long tiles;
+  long long segments;
+};
+
+// Row map: 16 lanes a row; lane l owns the columns 4l..4l+3 (x[0..3]) and 64+4l..64+4l+3 (x[4..7]).
+/// A lane's eight columns of a row; 0 where the row or the column is absent.
+template <bool aligned, class T>
+KD_FUNCTION void load_row(const T* from, int lane, bool present, float (&x)[8]) {
+  #pragma unroll
+  for (int i = 0; i < 8; ++i) x[i] = 0.0f;
+  if (present) load4<aligned>(from + 4 * lane, &x[0]);
+  if (present) load4<aligned>(from + 64 + 4 * lane, &x[4]);
+}
+
+template <bool aligned, class T>
+KD_FUNCTION void store_row(T* to_where, int lane, const float (&x)[8]) {
+  store4<aligned>(to_where + 4 * lane, &x[0]);
+  store4<aligned>(to_where + 64 + 4 * lane, &x[4]);
+}
+
+/// Sum of products along a row: fma(x1, y1, x0*y0) for neighbouring columns, then as row_sum.
+KD_FUNCTION float row_dot(const float (&x)[8], const float (&y)[8], int lane) {
+  float pair[4];
+  #pragma unroll
+  for (int j = 0; j < 4; ++j) pair[j] = fmaf(x[2 * j + 1], y[2 * j + 1], x[2 * j] * y[2 * j]);
+  float sum = (pair[0] + pair[1]) + (pair[2] + pair[3]);
+  sum += lane_xor(sum, 1);  // every lane holds the sum of its group of 2 lanes
+  sum += lane_xor(sum, 2);  // every lane holds the sum of its group of 4 lanes
+  sum += lane_xor(sum, 4);  // every lane holds the sum of its group of 8 lanes
+  sum += lane_xor(sum, 8);  // every lane holds the sum of its group of 16 lanes
+  return sum;
+}
+
+KD_FUNCTION float row_dot(const float (&x)[8], float y, int lane) {
+  float all[8];
+  #pragma unroll
+  for (int i = 0; i < 8; ++i) all[i] = y;
+  return row_dot(x, all, lane);
+}
+
+KD_KERNEL(256, 0) void kda_k1_fwd_first_tile_i32(const Arguments arguments) {
+  KD_SHARED(long long, counts, 256);
+  write_first_tiles(static_cast<const int*>(arguments.cu_seqlens), arguments.sequences, arguments.tokens, 16,
+                    arguments.first_tile, arguments.sequence_start, counts);
+}
+KD_ENTRY(kda_k1_fwd_first_tile_i32, Arguments);
+
+KD_KERNEL(256, 0) void kda_k1_fwd_first_tile_i64(const Arguments arguments) {
+  KD_SHARED(long long, counts, 256);
+  write_first_tiles(static_cast<const long long*>(arguments.cu_seqlens), arguments.sequences, arguments.tokens, 16,
+                    arguments.first_tile, arguments.sequence_start, counts);
+}
+KD_ENTRY(kda_k1_fwd_first_tile_i64, Arguments);
+
+template <bool aligned>
+KD_FUNCTION void kda_k1_fwd_tiles(const Arguments& arguments, float* shared) {
+  // Row map: 16 lanes a row, 16 rows at a time.
+  const int lane = static_cast<int>(threadIdx.x) % 16, step_row = static_cast<int>(threadIdx.x) / 16;
+  // Column map: one column, one block of 8 rows.
+  const int column = static_cast<int>(threadIdx.x) % 128, block = static_cast<int>(threadIdx.x) / 128;
+  const int row = step_row, first_row = 8 * block;
+  (void)lane, (void)row, (void)column, (void)first_row;
+  float* const g_blocks = shared + 0;
+  float* const g_c_shared = shared + 256;
+  float* const _28_shared = shared + 2304;
+  const long long groups = (arguments.tiles + 7) / 8;
+  const long long head = blockIdx.x % arguments.heads, group = blockIdx.x / arguments.heads;
+  (void)shared, (void)groups, (void)head;
+  const float A_log = to_float(*(arguments.A_log + head));              // [kda_k1.cpp:23]
+  const float _8 = expf(A_log);                                         // [kda_k1.cpp:27]
+  const float dt_bias = to_float((arguments.dt_bias + head * 128)[column]);             // [kda_k1.cpp:23]
+  const long long segment = group;
+  const long long first = segment * 8, last = first + 8 < arguments.tiles ? first + 8 : arguments.tiles;
+  for (long long number = first; number < last; ++number) {
+    const Tile tile = arguments.cu_seqlens != nullptr
+        ? find_packed_tile(number, 16, arguments.tokens, arguments.sequences, arguments.first_tile, arguments.sequence_start)
+        : find_tile(number, 16, arguments.tokens);
+    if (tile.rows == 0) {
+      // after the last sequence: dead rows are set to 0
+      const float zeros[8] = {0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f};
+      for (int row = step_row; row < tile.clear; row += 16) {
+        store_row<aligned>(arguments.q_d.at(tile.batch, tile.token + row, head), lane, zeros);
+        store_row<aligned>(arguments.k_d.at(tile.batch, tile.token + row, head), lane, zeros);
+        store_row<aligned>(arguments.k_i.at(tile.batch, tile.token + row, head), lane, zeros);
+        store_row<aligned>(arguments.k_r.at(tile.batch, tile.token + row, head), lane, zeros);
+        store_row<aligned>(arguments.v_out.at(tile.batch, tile.token + row, head), lane, zeros);
+        if (lane == 0) *arguments.beta.at(tile.batch, tile.token + row, head) = to<bf16>(0.0f);
+      }
+      if (step_row == 0) store_row<aligned>(arguments.g_T.at(head, number, 0), lane, zeros);
+      continue;
+    }
+
+    float q[8];                                                         // [kda_k1.cpp:21]
+    load_row<aligned>(arguments.q.at(tile.batch, tile.token + row, head), lane, row < tile.rows, q);
+    const float _2 = row_dot(q, q, lane);                               // [kda_k1.cpp:25]
+    float k[8];                                                         // [kda_k1.cpp:21]
+    load_row<aligned>(arguments.k.at(tile.batch, tile.token + row, head), lane, row < tile.rows, k);
+    const float _6 = row_dot(k, k, lane);                               // [kda_k1.cpp:26]
+    float v[8];                                                         // [kda_k1.cpp:22]
+    load_row<aligned>(arguments.v.at(tile.batch, tile.token + row, head), lane, row < tile.rows, v);
+    if (row < tile.rows) store_row<aligned>(arguments.v_out.at(tile.batch, tile.token + row, head), lane, v);  // [kda_k1.cpp:49]
+    const float beta_raw = row < tile.rows ? to_float(*(arguments.beta_raw.at(tile.batch, tile.token + row, head))) : 0.0f;  // [kda_k1.cpp:22]
+    const bool beta_7 = 0.0f <= beta_raw;                               // [kda_k1.cpp:50]
+    const float beta = fabsf(beta_raw);                                 // [kda_k1.cpp:50]
+    const float beta_2 = -beta;                                         // [kda_k1.cpp:50]
+    const float beta_3 = beta_2 * log2e;                                // [kda_k1.cpp:50]
+    const float beta_4 = approx_exp2(beta_3);                           // [kda_k1.cpp:50]
+    const float beta_5 = 1.0f + beta_4;                                 // [kda_k1.cpp:50]
+    const float beta_6 = approx_rcp(beta_5);                            // [kda_k1.cpp:50]
+    const float beta_8 = beta_4 * beta_6;                               // [kda_k1.cpp:50]
+    const float beta_9 = beta_7 ? beta_6 : beta_8;                      // [kda_k1.cpp:50]
+    if (row < tile.rows && lane == 0) *(arguments.beta.at(tile.batch, tile.token + row, head)) = to<bf16>(beta_9);  // [kda_k1.cpp:50]
+    float g_raw[8];                                                     // [kda_k1.cpp:21]
+    #pragma unroll
+    for (int i = 0; i < 8; ++i) g_raw[i] = first_row + i < tile.rows ? to_float(arguments.g_raw.at(tile.batch, tile.token + (first_row + i), head)[column]) : 0.0f;
+    float g[8];
+    #pragma unroll
+    for (int i = 0; i < 8; ++i) {
+      const float z = _8 * (g_raw[i] + dt_bias);                        // [kda_k1.cpp:27]
+      const float _15 = approx_exp2(-fabsf(z) * log2e);                 // [kda_k1.cpp:28]
+      const float _18 = approx_rcp(1.0f + _15);                         // [kda_k1.cpp:28]
+      g[i] = (0.0f <= z ? _18 : _15 * _18) * log2e_lower_bound;         // [kda_k1.cpp:28]
+    }
+    // cumulative sum of g: inside blocks of 8 rows, absent rows skipped                // [kda_k1.cpp:29]
+    float g_c_column[8];
+    #pragma unroll
+    for (int i = 0; i < 8; ++i) {
+      const float term = first_row + i < tile.rows ? g[i] : 0.0f;
+      g_c_column[i] = i == 0 ? term : g_c_column[i - 1] + term;
+    }
+    g_blocks[block * 128 + column] = g_c_column[7];
+    block_barrier();  // g_blocks is complete
+    // and the blocks before
+    float g_c_column_before = 0.0f;
+    float g_c_column_carry = 0.0f;
+    #pragma unroll
+    for (int b = 0; b < 2; ++b) {
+      if (b == block) g_c_column_before = g_c_column_carry;
+      g_c_column_carry += g_blocks[b * 128 + column];
+    }
+    #pragma unroll
+    for (int i = 0; i < 8; ++i) g_c_column[i] = g_c_column_before + g_c_column[i];
+    float g_T = g_blocks[column];                                       // [kda_k1.cpp:29]
+    #pragma unroll
+    for (int b = 1; b < 2; ++b) g_T += g_blocks[b * 128 + column];
+    if (block == 0) (arguments.g_T.at(head, number, 0))[column] = to<float>(g_T);       // [kda_k1.cpp:47]
+    #pragma unroll
+    for (int i = 0; i < 8; ++i) g_c_shared[(first_row + i) * 128 + column] = g_c_column[i];
+    const float _28_column = approx_exp2(g_T);                          // [kda_k1.cpp:36]
+    if (block == 0) _28_shared[column] = _28_column;
+    const float q_inv = approx_rsqrt(_2 + eps);                         // [kda_k1.cpp:25]
+    float q_n[8];
+    #pragma unroll
+    for (int i = 0; i < 8; ++i) {
+      q_n[i] = q[i] * q_inv;                                            // [kda_k1.cpp:25]
+    }
+    block_barrier();  // g_c_shared is complete
+    float g_c[8];
+    load4<true>(&g_c_shared[row * 128 + 4 * lane], &g_c[0]);
+    load4<true>(&g_c_shared[row * 128 + 64 + 4 * lane], &g_c[4]);
+    float _23[8];
+    float q_d[8];
+    #pragma unroll
+    for (int i = 0; i < 8; ++i) {
+      _23[i] = approx_exp2(g_c[i]);                                     // [kda_k1.cpp:33]
+      q_d[i] = q_n[i] * _23[i] * scale;                                 // [kda_k1.cpp:33]
+    }
+    if (row < tile.rows) store_row<aligned>(arguments.q_d.at(tile.batch, tile.token + row, head), lane, q_d);  // [kda_k1.cpp:33]
+    const float k_inv = approx_rsqrt(_6 + eps);                         // [kda_k1.cpp:26]
+    float k_n[8];
+    float k_d[8];
+    #pragma unroll
+    for (int i = 0; i < 8; ++i) {
+      k_n[i] = k[i] * k_inv;                                            // [kda_k1.cpp:26]
+      k_d[i] = k_n[i] * _23[i];                                         // [kda_k1.cpp:34]
+    }
+    if (row < tile.rows) store_row<aligned>(arguments.k_d.at(tile.batch, tile.token + row, head), lane, k_d);  // [kda_k1.cpp:34]
+    float _27[8];
+    float k_i[8];
+    #pragma unroll
+    for (int i = 0; i < 8; ++i) {
+      _27[i] = approx_exp2(-g_c[i]);                                    // [kda_k1.cpp:35]
+      k_i[i] = k_n[i] * _27[i];                                         // [kda_k1.cpp:35]
+    }
+    if (row < tile.rows) store_row<aligned>(arguments.k_i.at(tile.batch, tile.token + row, head), lane, k_i);  // [kda_k1.cpp:35]
+    float _28[8];
+    load4<true>(&_28_shared[4 * lane], &_28[0]);
+    load4<true>(&_28_shared[64 + 4 * lane], &_28[4]);
+    float k_r[8];
+    #pragma unroll
+    for (int i = 0; i < 8; ++i) {
+      k_r[i] = k_n[i] * (_28[i] * _27[i]);                              // [kda_k1.cpp:36]
+    }
+    if (row < tile.rows) store_row<aligned>(arguments.k_r.at(tile.batch, tile.token + row, head), lane, k_r);  // [kda_k1.cpp:36]
+  }
+}
+
+KD_KERNEL(256, 2) void kda_k1_fwd(const Arguments arguments) {
+  KD_SHARED(float, shared, 2432);
+  kda_k1_fwd_tiles<true>(arguments, shared);
+}
+KD_ENTRY(kda_k1_fwd, Arguments);
+
+KD_KERNEL(256, 2) void kda_k1_fwd_any(const Arguments arguments) {
+  KD_SHARED(float, shared, 2432);
+  kda_k1_fwd_tiles<false>(arguments, shared);
+}
+KD_ENTRY(kda_k1_fwd_any, Arguments);
+

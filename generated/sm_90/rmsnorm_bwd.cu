@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: Apache-2.0
+// rmsnorm backward, derived: y = weight * x / sqrt(mean(x^2) + eps)
+//   spec 42a9b56e26b8b6cf  sm_90  tile 16 rows x 128 columns in 1 step  threads=256,tiles_per_block=8,min_blocks=2,heads_fastest=1
+//   remake: kdagen emit rmsnorm --pass bwd
+#include <kdagen/device.cuh>
+
+constexpr float eps = 1e-06f;  // eps
+
+struct Arguments {
+  Rows<const bf16> x;  // input [t, h, d]
+  const float* weight;  // param [d]
+  Rows<const float> dy;  // cotangent [t, h, d]
+  Rows<bf16> dx;  // gradient [t, h, d]
+  float* dweight;  // param_gradient [d]
+  long long* first_tile;  // workspace
+  long long* sequence_start;  // workspace
+  float* _11_sum_partial;  // workspace
+  float* _11_sum_columns;  // workspace
+  const void* cu_seqlens;  // null: batch rows of equal length
+  long long tokens;
+  long long heads;
+  long long sequences;
+  long long tiles;
+  long long segments;
+};
+
+// Row map: 16 lanes a row; lane l owns the columns 4l..4l+3 (x[0..3]) and 64+4l..64+4l+3 (x[4..7]).
+/// A lane's eight columns of a row; 0 where the row or the column is absent.
+template <bool aligned, class T>
+KD_FUNCTION void load_row(const T* from, int lane, bool present, float (&x)[8]) {
+  #pragma unroll
+  for (int i = 0; i < 8; ++i) x[i] = 0.0f;
+  if (present) load4<aligned>(from + 4 * lane, &x[0]);
+  if (present) load4<aligned>(from + 64 + 4 * lane, &x[4]);
+}
+
+template <bool aligned, class T>
+KD_FUNCTION void store_row(T* to_where, int lane, const float (&x)[8]) {
+  store4<aligned>(to_where + 4 * lane, &x[0]);
+  store4<aligned>(to_where + 64 + 4 * lane, &x[4]);
+}
+
+/// Sum of products along a row: fma(x1, y1, x0*y0) for neighbouring columns, then as row_sum.
+KD_FUNCTION float row_dot(const float (&x)[8], const float (&y)[8], int lane) {
+  float pair[4];
+  #pragma unroll
+  for (int j = 0; j < 4; ++j) pair[j] = fmaf(x[2 * j + 1], y[2 * j + 1], x[2 * j] * y[2 * j]);
+  float sum = (pair[0] + pair[1]) + (pair[2] + pair[3]);
+  sum += lane_xor(sum, 1);  // every lane holds the sum of its group of 2 lanes
+  sum += lane_xor(sum, 2);  // every lane holds the sum of its group of 4 lanes
+  sum += lane_xor(sum, 4);  // every lane holds the sum of its group of 8 lanes
+  sum += lane_xor(sum, 8);  // every lane holds the sum of its group of 16 lanes
+  return sum;
+}
+
+KD_FUNCTION float row_dot(const float (&x)[8], float y, int lane) {
+  float all[8];
+  #pragma unroll
+  for (int i = 0; i < 8; ++i) all[i] = y;
+  return row_dot(x, all, lane);
+}
+
+KD_KERNEL(256, 0) void rmsnorm_bwd_first_tile_i32(const Arguments arguments) {
+  KD_SHARED(long long, counts, 256);
+  write_first_tiles(static_cast<const int*>(arguments.cu_seqlens), arguments.sequences, arguments.tokens, 16,
+                    arguments.first_tile, arguments.sequence_start, counts);
+}
+KD_ENTRY(rmsnorm_bwd_first_tile_i32, Arguments);
+
+KD_KERNEL(256, 0) void rmsnorm_bwd_first_tile_i64(const Arguments arguments) {
+  KD_SHARED(long long, counts, 256);
+  write_first_tiles(static_cast<const long long*>(arguments.cu_seqlens), arguments.sequences, arguments.tokens, 16,
+                    arguments.first_tile, arguments.sequence_start, counts);
+}
+KD_ENTRY(rmsnorm_bwd_first_tile_i64, Arguments);
+
+template <bool aligned>
+KD_FUNCTION void rmsnorm_bwd_tiles(const Arguments& arguments, float* shared) {
+  // Row map: 16 lanes a row, 16 rows at a time.
+  const int lane = static_cast<int>(threadIdx.x) % 16, step_row = static_cast<int>(threadIdx.x) / 16;
+  // Column map: one column, one block of 8 rows.
+  const int column = static_cast<int>(threadIdx.x) % 128, block = static_cast<int>(threadIdx.x) / 128;
+  const int row = step_row, first_row = 8 * block;
+  (void)lane, (void)row, (void)column, (void)first_row;
+  float* const _9_blocks = shared + 0;
+  float* const _9_shared = shared + 256;
+  const long long groups = (arguments.tiles + 7) / 8;
+  const long long head = blockIdx.x % arguments.heads, group = blockIdx.x / arguments.heads;
+  (void)shared, (void)groups, (void)head;
+  float weight[8];                                                      // [rmsnorm.cpp:11]
+  load_row<aligned>(arguments.weight, lane, true, weight);
+  const long long segment = group;
+  float _11_sum = 0.0f;
+  const long long first = segment * 8, last = first + 8 < arguments.tiles ? first + 8 : arguments.tiles;
+  for (long long number = first; number < last; ++number) {
+    const Tile tile = arguments.cu_seqlens != nullptr
+        ? find_packed_tile(number, 16, arguments.tokens, arguments.sequences, arguments.first_tile, arguments.sequence_start)
+        : find_tile(number, 16, arguments.tokens);
+    if (tile.rows == 0) {
+      // after the last sequence: dead rows are set to 0
+      const float zeros[8] = {0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f};
+      for (int row = step_row; row < tile.clear; row += 16) {
+        store_row<aligned>(arguments.dx.at(tile.batch, tile.token + row, head), lane, zeros);
+      }
+      continue;
+    }
+
+    float x[8];                                                         // [rmsnorm.cpp:10]
+    load_row<aligned>(arguments.x.at(tile.batch, tile.token + row, head), lane, row < tile.rows, x);
+    const float _2 = row_dot(x, x, lane);                               // [rmsnorm.cpp:12]
+    float dy[8];                                                        // [rmsnorm.cpp:13]
+    load_row<aligned>(arguments.dy.at(tile.batch, tile.token + row, head), lane, row < tile.rows, dy);
+    float _8[8];
+    #pragma unroll
+    for (int i = 0; i < 8; ++i) {
+      _8[i] = dy[i] * weight[i];                                        // [rmsnorm.cpp:13]
+    }
+    const float inv = approx_rsqrt(_2 * 0.0078125f + eps);              // [rmsnorm.cpp:12]
+    float _7[8];
+    #pragma unroll
+    for (int i = 0; i < 8; ++i) {
+      _7[i] = x[i] * inv;                                               // [rmsnorm.cpp:13]
+    }
+    const float _13 = row_dot(_8, _7, lane);                            // [rmsnorm.cpp:10]
+    const float _14 = _13 * 0.0078125f;                                 // [rmsnorm.cpp:10]
+    float dx[8];
+    #pragma unroll
+    for (int i = 0; i < 8; ++i) {
+      dx[i] = (_8[i] - _7[i] * _14) * inv;                              // [rmsnorm.cpp:10]
+    }
+    if (row < tile.rows) store_row<aligned>(arguments.dx.at(tile.batch, tile.token + row, head), lane, dx);  // [rmsnorm.cpp:10]
+    float _9[8];
+    #pragma unroll
+    for (int i = 0; i < 8; ++i) {
+      _9[i] = dy[i] * _7[i];                                            // [rmsnorm.cpp:13]
+    }
+    store4<true>(&_9_shared[row * 128 + 4 * lane], &_9[0]);
+    store4<true>(&_9_shared[row * 128 + 64 + 4 * lane], &_9[4]);
+    block_barrier();  // _9_shared is complete
+    float _9_column[8];
+    #pragma unroll
+    for (int i = 0; i < 8; ++i) _9_column[i] = _9_shared[(first_row + i) * 128 + column];
+    // sum over the rows of _9: blocks of 8 rows first                  // [rmsnorm.cpp:13]
+    float _10_block = 0.0f;
+    #pragma unroll
+    for (int i = 0; i < 8; ++i) {
+      if (first_row + i < tile.rows) _10_block = i == 0 ? _9_column[i] : _10_block + _9_column[i];
+    }
+    _9_blocks[block * 128 + column] = _10_block;
+    block_barrier();  // _9_blocks is complete
+    float _10 = _9_blocks[column];                                      // [rmsnorm.cpp:13]
+    #pragma unroll
+    for (int b = 1; b < 2; ++b) _10 += _9_blocks[b * 128 + column];
+    _11_sum += _10;                                                     // [rmsnorm.cpp:13]
+  }
+  if (block == 0) arguments._11_sum_partial[(head * arguments.segments + segment) * 128 + column] = _11_sum;
+}
+
+KD_KERNEL(256, 2) void rmsnorm_bwd(const Arguments arguments) {
+  KD_SHARED(float, shared, 2304);
+  rmsnorm_bwd_tiles<true>(arguments, shared);
+}
+KD_ENTRY(rmsnorm_bwd, Arguments);
+
+KD_KERNEL(256, 2) void rmsnorm_bwd_any(const Arguments arguments) {
+  KD_SHARED(float, shared, 2304);
+  rmsnorm_bwd_tiles<false>(arguments, shared);
+}
+KD_ENTRY(rmsnorm_bwd_any, Arguments);
+
+// Parameter sums, second stage: the segments (8 consecutive tiles of a head) by the balanced tree over their numbers.
+// 8 threads share a column: each takes an equal run of the padded segment count.
+KD_KERNEL(256, 0) void rmsnorm_bwd_segments(const Arguments arguments) {
+  KD_SHARED(float, parts, 256);
+  const long long head = blockIdx.x % arguments.heads;
+  const int column = static_cast<int>(blockIdx.x / arguments.heads) * 32 + static_cast<int>(threadIdx.x) % 32;
+  const int part = static_cast<int>(threadIdx.x) / 32;
+
+   {
+    const float* terms = arguments._11_sum_partial + head * arguments.segments * 128 + column;
+    float sum = 0.0f;
+    if (column < 128) {
+      sum = tree_part(arguments.segments, part, 8, [&](long long segment) {
+        return terms[segment * 128];
+      });
+    }
+    parts[threadIdx.x] = sum;
+    block_barrier();  // parts is complete
+    if (part == 0 && column < 128) {
+      const float* p = parts + threadIdx.x;
+      arguments._11_sum_columns[head * 128 + column] = ((p[0] + p[32]) + (p[64] + p[96])) + ((p[128] + p[160]) + (p[192] + p[224]));
+    }
+    block_barrier();  // every thread is done with parts
+  }
+}
+KD_ENTRY(rmsnorm_bwd_segments, Arguments);
+
+// Parameter sums, last stage: features, heads, and the adjoints of values made of parameters alone. One row of lanes.
+template <bool aligned>
+KD_FUNCTION void rmsnorm_bwd_finish_body(const Arguments& arguments) {
+  const int lane = static_cast<int>(threadIdx.x) % 16;
+  (void)lane;
+  float dweight[8] = {0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f};
+  for (long long head = 0; head < arguments.heads; ++head) {
+    (void)head;
+    float _11[8];
+    load4<true>(arguments._11_sum_columns + head * 128 + 4 * lane, &_11[0]);
+    load4<true>(arguments._11_sum_columns + head * 128 + 64 + 4 * lane, &_11[4]);
+    for (int i = 0; i < 8; ++i) dweight[i] += _11[i];
+  }
+  const long long head = 0;
+  (void)head;
+  if (head == 0 && threadIdx.x < 16) store_row<aligned>(arguments.dweight, lane, dweight);          // [rmsnorm.cpp:11]
+}
+
+KD_KERNEL(32, 0) void rmsnorm_bwd_finish(const Arguments arguments) { rmsnorm_bwd_finish_body<true>(arguments); }
+KD_ENTRY(rmsnorm_bwd_finish, Arguments);
+KD_KERNEL(32, 0) void rmsnorm_bwd_finish_any(const Arguments arguments) { rmsnorm_bwd_finish_body<false>(arguments); }
+KD_ENTRY(rmsnorm_bwd_finish_any, Arguments);
