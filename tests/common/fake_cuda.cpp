@@ -171,7 +171,9 @@ CUDA_CALL cuMemcpyHtoDAsync_v2(std::uint64_t to, const void* from, std::size_t b
 CUDA_CALL cuMemcpyDtoHAsync_v2(void* to, std::uint64_t from, std::size_t bytes, void*) {
   return std::memcpy(to, reinterpret_cast<void*>(from), bytes), 0;
 }
-CUDA_CALL cuMemcpyDtoDAsync_v2(std::uint64_t, std::uint64_t, std::size_t, void*) { return invalid_value; }
+CUDA_CALL cuMemcpyDtoDAsync_v2(std::uint64_t to, std::uint64_t from, std::size_t bytes, void*) {
+  return std::memcpy(reinterpret_cast<void*>(to), reinterpret_cast<void*>(from), bytes), 0;
+}
 CUDA_CALL cuMemsetD8Async(std::uint64_t to, unsigned char byte, std::size_t bytes, void* stream) {
   if (wrong_context(-1)) return no_context;
   fake.calls.push_back(stream ? "memset on a stream" : "memset");

@@ -119,7 +119,7 @@ void describe_entry(runtime::CudaKernel& kernel, int ordinal, BenchRun& run) {
 }  // namespace
 
 double copy_speed(int device_ordinal) {
-  constexpr int64_t bytes = int64_t{1} << 30;
+  const int64_t bytes = std::min(int64_t{1} << 30, runtime::device_info(device_ordinal).memory_bytes / 8);
   runtime::DeviceBuffer from(device_ordinal, bytes), to(device_ordinal, bytes);
   from.fill(0);
   const runtime::Stream stream(device_ordinal);
@@ -131,7 +131,7 @@ double copy_speed(int device_ordinal) {
         "copy device memory");
   };
   const double ms = median(runtime::time_on_stream(device_ordinal, stream.get(), 3, 20, copy));
-  return 2.0 * bytes / ms * 1e-6;
+  return 2.0 * static_cast<double>(bytes) / ms * 1e-6;
 }
 
 BenchRun time_kernel(runtime::CudaKernel& kernel, const BenchSizes& sizes, int device_ordinal) {

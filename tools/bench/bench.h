@@ -33,7 +33,8 @@ struct BenchRun {
   double roofline_ms() const { return static_cast<double>(bytes) / copy_gbps * 1e-6; }
 };
 
-/// GB/s, bytes read and bytes written, of copying 1 GiB from device memory to device memory: the median of 20.
+/// GB/s, bytes read and bytes written, of copying 1 GiB (at most an eighth of the memory) from device memory to device
+/// memory: the median of 20.
 double copy_speed(int device_ordinal);
 
 /// Times the kernel on random inputs and fills in everything but copy_gbps, config and verified.

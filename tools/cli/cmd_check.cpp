@@ -49,6 +49,8 @@ int run(const Arguments& arguments) {
   request.given_text = !arguments.source.empty();
   request.shape = check_shape(arguments.tokens, arguments.seqlens, arguments.batch, arguments.heads);
   if (arguments.on != "cpu") request.emit = [&](Compilation& compilation) { return emitted(compilation, arguments); };
+  if (!arguments.force)
+    for (Direction direction : arguments.spec.directions()) Compilation(request.graph, direction, request.options).require_ranges();
   CheckReport report = run_check(request);
   fmt::print("{}", arguments.json ? to_json(report).dump(2) + "\n" : to_text(report));
   return report.pass() ? 0 : 1;

@@ -28,6 +28,7 @@ int run(const Arguments& arguments) {
   Notation notation = arguments.format == "latex" ? Notation::latex : Notation::text;
   bool text = notation == Notation::text;
   Compilation forward = arguments.spec.compile(Direction::fwd), backward = arguments.spec.compile(Direction::bwd);
+  backward.kernel(Stage::rewritten);  // whatever is wrong shows before anything is printed
   if (text) fmt::print("forward\n\n");
   fmt::print("{}", formulas(forward.kernel(Stage::rewritten), notation));
   if (text) fmt::print("\nbackward, derived\n\n");
