@@ -23,7 +23,11 @@ std::optional<SmallVector<Part>> parts_of(Value sum) {
   for (const Weighted& weighted : summands(sum)) {
     if (!depends_on_cotangent(weighted.value)) return std::nullopt;
     Term term{{}, weighted.value};  // a sum with other uses stays whole
-    if (!is_sum(weighted.value)) term = linear_form(weighted.value, through_exponentials, any_sum)->front();
+    if (!is_sum(weighted.value)) {
+      auto form = linear_form(weighted.value, through_exponentials, any_sum);
+      if (!form) return std::nullopt;
+      term = form->front();
+    }
     term.coefficient = term.coefficient * weighted.coefficient;
     parts.push_back({weighted, term});
   }
@@ -37,20 +41,40 @@ Product with_rows(const Product& product, StringRef rows, bool wanted) {
   return result;
 }
 
-/// The value times the coefficient and the factors without rows that stand in front of its scan or total.
-std::optional<LinearForm> scaled_form(Value value, const Term& front, StringRef rows, bool whole,
-                                      llvm::function_ref<bool(Value)> stop) {
+/// A summand of what is scanned or totalled: its own terms, and these times what stands in front of the scan or total (the
+/// coefficient, and the factors without rows) and times its coefficient.
+struct Summand {
+  Weighted weighted;
+  LinearForm own, scaled;
+};
+using Summands = std::vector<Summand>;
+
+/// `whole`: the value is one term, whatever it is.
+std::optional<Summands> summands_of(Value value, const Term& front, StringRef rows, bool whole,
+                                    llvm::function_ref<bool(Value)> stop) {
   Product factor = with_rows(front, rows, false);
   factor.coefficient = front.coefficient;
-  std::optional<LinearForm> form;
-  if (whole) {
-    form.emplace();
-    form->push_back({{}, without_broadcast(value)});
-  } else {
-    form = linear_form(value, through_exponentials, stop);
+  SmallVector<Weighted> parts = {{Scalar(), value}};
+  if (!whole && is_sum(value)) parts = summands(value);
+  Summands result;
+  for (const Weighted& part : parts) {
+    std::optional<LinearForm> own = LinearForm{{{}, without_broadcast(part.value)}};
+    if (!whole && !(stop && stop(part.value))) own = linear_form(part.value, through_exponentials, stop);
+    if (!own) return std::nullopt;
+    LinearForm scaled = *own;
+    for (Term& term : scaled) {
+      term.multiply(factor);
+      term.coefficient = term.coefficient * part.coefficient;
+    }
+    result.push_back({part, *own, scaled});
   }
-  if (form)
-    for (Term& term : *form) term.multiply(factor);
+  return result;
+}
+
+LinearForm form_of(const Summands& all) {
+  LinearForm form;
+  for (const Summand& summand : all)
+    for (const Term& term : summand.scaled) add_term(form, term);
   return form;
 }
 
@@ -58,30 +82,30 @@ bool opposite(const Term& a, const Term& b) {
   return a.like(b) && a.coefficient.coefficient == -b.coefficient.coefficient;
 }
 
-/// Splits the summands of `value` into those whose terms (times `front`) all satisfy `moved`, and the others.
+/// The terms of `form` that `other` has with the opposite sign.
+LinearForm opposite_terms(const LinearForm& form, const LinearForm& other) {
+  LinearForm result;
+  for (const Term& term : form)
+    if (llvm::any_of(other, [&](const Term& candidate) { return opposite(term, candidate); })) result.push_back(term);
+  return result;
+}
+
+/// The summands whose terms are all among `moving`, and the others. A term of the whole form may be several summands'
+/// together, so their own coefficients do not count.
 struct Split {
   SmallVector<Weighted> moved, kept;
 };
-Split split_summands(Builder& build, Value value, const Term& front, StringRef rows, bool whole,
-                     llvm::function_ref<bool(Value)> stop, llvm::function_ref<bool(const Term&)> moved) {
+Split split_summands(Builder& build, const Summands& all, const LinearForm& moving) {
+  auto moved = [&](const Term& term) { return llvm::any_of(moving, [&](const Term& other) { return other.like(term); }); };
   Split split;
-  if (whole) {
-    split.moved.push_back({Scalar(), value});
-    return split;
-  }
-  for (const Weighted& part : is_sum(value) ? summands(value) : SmallVector<Weighted>{{Scalar(), value}}) {
-    auto scaled = scaled_form(part.value, front, rows, stop && stop(part.value), stop);
-    auto plain = linear_form(part.value, through_exponentials, stop);
-    for (Term& term : *scaled) term.coefficient = term.coefficient * part.coefficient;
-    size_t count = llvm::count_if(*scaled, moved);
-    if (count == scaled->size()) {
-      split.moved.push_back(part);
-    } else if (count == 0) {
-      split.kept.push_back(part);
-    } else {
-      for (auto [term, own] : llvm::zip(*scaled, *plain))
-        (moved(term) ? split.moved : split.kept).push_back({part.coefficient, build_term(build, own)});
+  for (const Summand& summand : all) {
+    size_t count = llvm::count_if(summand.scaled, moved);
+    if (count == 0 || count == summand.scaled.size()) {
+      (count > 0 ? split.moved : split.kept).push_back(summand.weighted);
+      continue;
     }
+    for (auto [term, own] : llvm::zip(summand.scaled, summand.own))
+      (moved(term) ? split.moved : split.kept).push_back({summand.weighted.coefficient, build_term(build, own)});
   }
   return split;
 }
@@ -108,15 +132,14 @@ struct ComplementScan {
       llvm::function_ref<bool(Value)> stop;
     };
     for (const Attempt& attempt : {Attempt{true, stays_whole}, Attempt{false, stays_whole}, Attempt{false, {}}}) {
-      auto totals = scaled_form(sum.getX(), total.term, rows, attempt.whole, attempt.stop);
-      auto scanned = scaled_form(scan_op.getX(), scan.term, rows, false, attempt.stop);
+      auto totals = summands_of(sum.getX(), total.term, rows, attempt.whole, attempt.stop);
+      auto scanned = summands_of(scan_op.getX(), scan.term, rows, false, attempt.stop);
       if (!totals || !scanned) continue;
-      auto in_scan = [&](const Term& term) { return llvm::any_of(*scanned, [&](auto& other) { return opposite(term, other); }); };
-      auto in_total = [&](const Term& term) { return llvm::any_of(*totals, [&](auto& other) { return opposite(term, other); }); };
-      if (llvm::none_of(*totals, in_scan)) continue;
+      const LinearForm total_form = form_of(*totals), scanned_form = form_of(*scanned);
+      const LinearForm in_scan = opposite_terms(total_form, scanned_form), in_total = opposite_terms(scanned_form, total_form);
+      if (in_scan.empty()) continue;
       Builder build = builder_at(root.getDefiningOp());
-      Split from_total = split_summands(build, sum.getX(), total.term, rows, attempt.whole, attempt.stop, in_scan);
-      Split from_scan = split_summands(build, scan_op.getX(), scan.term, rows, false, attempt.stop, in_total);
+      Split from_total = split_summands(build, *totals, in_scan), from_scan = split_summands(build, *scanned, in_total);
       if (from_total.moved.empty() || from_scan.moved.empty()) continue;
       rebuild(build, root, parts, total, scan, from_total, from_scan);
       return true;

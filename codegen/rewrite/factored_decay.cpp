@@ -2,6 +2,7 @@
 #include "codegen/rewrite/factored_decay.h"
 
 #include <map>
+#include <set>
 
 #include "codegen/rewrite/products.h"
 
@@ -30,6 +31,24 @@ struct Group {
   };
   SmallVector<Pair> pairs;
   bool exponential = false;
+
+  /// What a term of the source weighs. Terms of the target that are equal once opened (x*p where p is shared, and x*2^c*dy
+  /// with p = 2^c*dy written out) stand for one term of the source.
+  Scalar weight(size_t in_source) const {
+    Scalar total = Scalar::number(0.0);
+    for (const Pair& pair : pairs) {
+      if (pair.in_source != in_source) continue;
+      total.symbols = pair.ratio.symbols;
+      total.coefficient += pair.ratio.coefficient;
+    }
+    return total;
+  }
+  /// Another pair with the same term of the source must have the same symbols, and both must not cancel.
+  bool takes(const Pair& added) const {
+    Scalar present = weight(added.in_source);
+    if (present.is(0.0)) return true;
+    return present.symbols == added.ratio.symbols && present.coefficient + added.ratio.coefficient != 0.0;
+  }
 };
 
 bool is_linear_op(Operation* op) { return llvm::isa<AddOp, SubOp, NegOp, MulOp>(op); }
@@ -72,8 +91,7 @@ std::optional<Root> root_of(Value value) {
   SmallVector<std::pair<Term, size_t>> terms;
   for (auto [index, summand] : llvm::enumerate(root.summands)) {
     auto form = linear_form(summand.value, through_exponentials, has_several_uses);
-    if (!is_sum(value)) form = linear_form(value, through_exponentials, has_several_uses);
-    else if (has_several_uses(summand.value)) form = LinearForm{{{}, without_broadcast(summand.value)}};
+    if (summand.value != value && has_several_uses(summand.value)) form = LinearForm{{{}, without_broadcast(summand.value)}};
     if (!form) return std::nullopt;
     for (Term term : *form) {
       term.coefficient = term.coefficient * summand.coefficient;
@@ -203,7 +221,9 @@ class FactoredDecay {
         const LinearForm& terms = roots_[*source].whole;
         auto found = llvm::find_if(terms, [&](const Term& term) { return term.same_product(quotient); });
         if (found == terms.end()) continue;
-        group.pairs.push_back({i, size_t(found - terms.begin()), quotient.coefficient * found->coefficient.inverse()});
+        Group::Pair pair{i, size_t(found - terms.begin()), quotient.coefficient * found->coefficient.inverse()};
+        if (!group.takes(pair)) continue;
+        group.pairs.push_back(pair);
       }
       group.exponential |= exponential;
     }
@@ -212,9 +232,10 @@ class FactoredDecay {
 
   /// A value whose terms others share is built from those shares, not from shares of a third value.
   void drop_nested_groups() {
-    std::erase_if(groups_, [&](const Group& group) {
-      return llvm::any_of(groups_, [&](const Group& other) { return other.source == group.target; });
-    });
+    std::set<size_t> sources;
+    for (const Group& group : groups_)
+      if (group.source) sources.insert(*group.source);
+    std::erase_if(groups_, [&](const Group& group) { return sources.contains(group.target); });
   }
 
   // ---- building ----
@@ -253,7 +274,7 @@ class FactoredDecay {
       if (group.source != source) continue;
       used = true;
       for (auto& weight : weights) weight.push_back(std::nullopt);
-      for (const auto& pair : group.pairs) weights[pair.in_source].back() = pair.ratio;
+      for (const auto& pair : group.pairs) weights[pair.in_source].back() = group.weight(pair.in_source);
     }
     if (!used) return;
     SmallVector<SmallVector<size_t>> classes;
@@ -301,7 +322,7 @@ class FactoredDecay {
         term.coefficient = Scalar();
         share = build_term(build, current(term));
       }
-      inner.push_back({pair.ratio, share});
+      inner.push_back({group.source ? group.weight(pair.in_source) : pair.ratio, share});
     }
     SmallVector<Scalar> ratios;
     for (const Weighted& weighted : inner) ratios.push_back(weighted.coefficient);

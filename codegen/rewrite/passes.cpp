@@ -12,6 +12,7 @@
 #include "codegen/rewrite/rounded_operand.h"
 #include "codegen/rewrite/shared_exponential.h"
 #include "codegen/rewrite/stable_sigmoid.h"
+#include "codegen/rewrite/values.h"
 #include "mlir/Pass/Pass.h"
 #include "mlir/Pass/PassRegistry.h"
 
@@ -38,6 +39,7 @@ struct SingleRewritePass : PassWrapper<SingleRewritePass, OperationPass<ModuleOp
     for (KernelOp kernel : getOperation().getOps<KernelOp>()) {
       clean_up(kernel);
       rewrite(kernel, report);
+      put_after_operands(kernel);
       clean_up(kernel);
     }
   }
@@ -78,6 +80,7 @@ void run_with_options(ModuleOp module, const RewriteOptions& options) {
   for (KernelOp kernel : module.getOps<KernelOp>()) {
     clean_up(kernel);
     rewrite(kernel, options, report);
+    put_after_operands(kernel);
     clean_up(kernel);
   }
 }

@@ -11,6 +11,7 @@
 #include "codegen/rewrite/rounded_operand.h"
 #include "codegen/rewrite/shared_exponential.h"
 #include "codegen/rewrite/stable_sigmoid.h"
+#include "codegen/rewrite/values.h"
 
 using namespace mlir;
 
@@ -63,6 +64,7 @@ RewriteReport rewrite(ModuleOp module, const RewriteOptions& options) {
   for (KernelOp kernel : module.getOps<KernelOp>())
     for (const auto& [name, step] : steps) {
       step(kernel);
+      put_after_operands(kernel);
       clean_up(kernel);
       if (!reads_the_forward(name)) tidy(kernel, report);
     }

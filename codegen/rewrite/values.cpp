@@ -1,26 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "codegen/rewrite/values.h"
 
-#include "llvm/ADT/DenseSet.h"
+#include "mlir/Analysis/TopologicalSortUtils.h"
 
 using namespace mlir;
 
 namespace kdagen::kda {
-namespace {
+CotangentDependence::CotangentDependence(Block& block) {
+  for (auto input : block.getOps<InputOp>())
+    if (input.getRole() == "cotangent") {
+      first_ = input;
+      return;
+    }
+}
 
-bool depends(Value value, llvm::DenseSet<Value>& visited) {
-  if (!visited.insert(value).second) return false;
+bool CotangentDependence::of(Value value) {
   Operation* op = value.getDefiningOp();
-  if (auto input = llvm::dyn_cast_or_null<InputOp>(op)) return input.getRole() == "cotangent";
-  return op && llvm::any_of(op->getOperands(), [&](Value operand) { return depends(operand, visited); });
+  if (!first_ || op->isBeforeInBlock(first_)) return false;  // the forward stands in front
+  auto [known, added] = known_.try_emplace(op, false);
+  if (!added) return known->second;
+  auto input = llvm::dyn_cast<InputOp>(op);
+  bool result = input ? input.getRole() == "cotangent" : llvm::any_of(op->getOperands(), [&](Value x) { return of(x); });
+  return known_[op] = result;
 }
 
-}  // namespace
-
-bool depends_on_cotangent(Value value) {
-  llvm::DenseSet<Value> visited;
-  return depends(value, visited);
-}
+bool depends_on_cotangent(Value value) { return CotangentDependence(*value.getParentBlock()).of(value); }
 
 bool before(Value a, Value b) { return a != b && a.getDefiningOp()->isBeforeInBlock(b.getDefiningOp()); }
 
@@ -50,6 +54,8 @@ void hand_over_name(Value replaced, Value value) {
   auto name = user_name(replaced);
   if (name && !user_name(value) && !value.getDefiningOp<InputOp>()) value.setLoc(named(value.getLoc(), *name));
 }
+
+void put_after_operands(KernelOp kernel) { sortTopologically(&kernel.block()); }
 
 void replace(RewriterBase& rewriter, Operation* op, Value value) {
   Value old = op->getResult(0);
