@@ -7,6 +7,7 @@
 #include "codegen/explain/formulas.h"
 #include "codegen/ir/Builder.h"
 #include "kdagen/error.h"
+#include "llvm/ADT/DenseSet.h"
 
 using namespace mlir;
 
@@ -21,8 +22,10 @@ namespace {
 /// The first exponential among the factors of a product; null if there is none.
 kda::Exp2Op exponential_factor(Value value) {
   SmallVector<Value> pending = {value};
+  llvm::DenseSet<Value> visited;
   while (!pending.empty()) {
     Value next = pending.pop_back_val();
+    if (!visited.insert(next).second) continue;
     Operation* op = next.getDefiningOp();
     if (auto exponential = llvm::dyn_cast<kda::Exp2Op>(op)) return exponential;
     if (llvm::isa<kda::MulOp, kda::NegOp, kda::BroadcastOp>(op))
@@ -31,18 +34,20 @@ kda::Exp2Op exponential_factor(Value value) {
   return {};
 }
 
-/// `value` (a product) with one factor replaced by another of the same axes; the path down to it is written anew.
-Value with_factor(kda::Builder& build, Value value, Value factor, Value replacement) {
+/// `value` (a product) with one factor replaced by another of the same axes; the path down to it is written anew. `without`:
+/// values known not to have the factor.
+Value with_factor(kda::Builder& build, Value value, Value factor, Value replacement, llvm::DenseSet<Value>& without) {
   if (value == factor) return replacement;
   Operation* op = value.getDefiningOp();
-  if (!llvm::isa<kda::MulOp, kda::NegOp, kda::BroadcastOp>(op)) return {};
+  if (!llvm::isa<kda::MulOp, kda::NegOp, kda::BroadcastOp>(op) || without.contains(value)) return {};
   for (OpOperand& operand : op->getOpOperands()) {
-    Value changed = with_factor(build, operand.get(), factor, replacement);
+    Value changed = with_factor(build, operand.get(), factor, replacement, without);
     if (!changed) continue;
     Operation* copy = build.raw().clone(*op);
     copy->setOperand(operand.getOperandNumber(), changed);
     return copy->getResult(0);
   }
+  without.insert(value);
   return {};
 }
 
@@ -63,8 +68,9 @@ void place(kda::OutputOp output) {
     kda::Builder build(raw, exponential.getLoc());
     Value exponent = build.add(exponential.getX(), build.constant(double(anchor)));
     exponent.getDefiningOp()->setAttr("kda.anchor", raw.getI64IntegerAttr(anchor));  // for the range report
+    llvm::DenseSet<Value> without;
     output.getValueMutable().assign(
-        with_factor(build, output.getValue(), exponential.getResult(), build.exp2(exponent)));
+        with_factor(build, output.getValue(), exponential.getResult(), build.exp2(exponent), without));
     output.setAnchor(anchor);
   }
   output.removeAnchorKindAttr();

@@ -4,6 +4,7 @@
 
 #include "codegen/evaluator/evaluator.h"
 #include "codegen/ir/Builder.h"
+#include "llvm/ADT/DenseMap.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/OwningOpRef.h"
 
@@ -14,8 +15,15 @@ class ExponentBuilder {
  public:
   explicit ExponentBuilder(kda::Builder& build) : build_(build) {}
 
-  /// log2 of the exponential factors of x; null if it has none.
+  /// log2 of the exponential factors of x; null if it has none. Built once for each value.
   mlir::Value exponent(mlir::Value x) {
+    if (auto known = known_.find(x); known != known_.end()) return known->second;
+    mlir::Value result = new_exponent(x);
+    return known_[x] = result;
+  }
+
+ private:
+  mlir::Value new_exponent(mlir::Value x) {
     auto* op = x.getDefiningOp();
     auto of = [&](unsigned operand) { return exponent(op->getOperand(operand)); };
     if (llvm::isa<kda::Exp2Op>(op)) return op->getOperand(0);
@@ -29,11 +37,11 @@ class ExponentBuilder {
     return {};
   }
 
- private:
   mlir::Value times(mlir::Value x, double factor) { return x ? build_.mul(x, build_.constant(factor)) : x; }
   mlir::Value add(mlir::Value a, mlir::Value b) { return a && b ? build_.add(a, b) : a ? a : b; }
 
   kda::Builder& build_;
+  llvm::DenseMap<mlir::Value, mlir::Value> known_;
 };
 
 }  // namespace

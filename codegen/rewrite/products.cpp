@@ -3,78 +3,126 @@
 
 #include <cmath>
 
+#include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/DenseSet.h"
+
 using namespace mlir;
 
 namespace kdagen::kda {
 namespace {
 
-constexpr size_t most_terms = 256;
+constexpr size_t most_terms = 64;
+constexpr size_t most_factors = 64;  // a product of more is a factor itself: n squarings would have 2^n
+constexpr unsigned most_depth = 48;  // linear ops on top of one another that a linear form looks through
 
 void order_factors(SmallVector<Value>& factors) { llvm::stable_sort(factors, before); }
 
 bool is_constant(Value value) { return constant_scalar(value).has_value(); }
 
-void collect(Value value, Through through, Product& product) {
-  value = without_broadcast(value);
-  if (auto scalar = constant_scalar(value)) {
-    product.coefficient = product.coefficient * *scalar;
-  } else if (auto op = value.getDefiningOp<NegOp>()) {
-    product.coefficient = -product.coefficient;
-    collect(op.getX(), through, product);
-  } else if (auto op = value.getDefiningOp<MulOp>(); op && through(value)) {
-    collect(op.getA(), through, product);
-    collect(op.getB(), through, product);
-  } else if (auto op = value.getDefiningOp<DivOp>(); op && is_constant(op.getB()) && through(value)) {
-    product.coefficient = product.coefficient * constant_scalar(op.getB())->inverse();
-    collect(op.getA(), through, product);
-  } else {
-    product.factors.push_back(value);
-  }
-}
+/// Opens products into factors.
+class Opener {
+ public:
+  explicit Opener(Through through) : through_(through) {}
 
-/// A cotangent stored with an exponent of its own, itself handed over: the product of both is the cotangent.
-bool is_scaled_cotangent(MulOp op) { return depends_on_cotangent(op.getA()) && depends_on_cotangent(op.getB()); }
-
-struct Expansion {
-  Through through;
-  llvm::function_ref<bool(Value)> stop;
-  LinearForm form;
-  bool too_long = false;
-
-  void expand(Value value, Product factor, bool top) {
-    if (too_long) return;
+  void collect(Value value, Product& product) {
     value = without_broadcast(value);
-    Operation* op = value.getDefiningOp();
-    if (!top && stop && stop(value)) return atom(value, factor);
-    if (auto add = llvm::dyn_cast<AddOp>(op)) {
-      expand(add.getA(), factor, false);
-      expand(add.getB(), factor, false);
-    } else if (auto sub = llvm::dyn_cast<SubOp>(op)) {
-      expand(sub.getA(), factor, false);
-      factor.coefficient = -factor.coefficient;
-      expand(sub.getB(), factor, false);
-    } else if (auto neg = llvm::dyn_cast<NegOp>(op)) {
-      factor.coefficient = -factor.coefficient;
-      expand(neg.getX(), factor, false);
-    } else if (auto mul = llvm::dyn_cast<MulOp>(op); mul && !is_scaled_cotangent(mul)) {
-      bool first = depends_on_cotangent(mul.getA());
-      factor.multiply(product_of(first ? mul.getB() : mul.getA(), through));
-      expand(first ? mul.getA() : mul.getB(), factor, false);
-    } else if (auto div = llvm::dyn_cast<DivOp>(op); div && is_constant(div.getB())) {
-      factor.coefficient = factor.coefficient * constant_scalar(div.getB())->inverse();
-      expand(div.getA(), factor, false);
+    if (auto scalar = constant_scalar(value)) {
+      product.coefficient = product.coefficient * *scalar;
+    } else if (auto op = value.getDefiningOp<NegOp>()) {
+      product.coefficient = -product.coefficient;
+      collect(op.getX(), product);
+    } else if (factors(value) == 0) {
+      product.factors.push_back(value);
+    } else if (auto op = value.getDefiningOp<MulOp>()) {
+      collect(op.getA(), product);
+      collect(op.getB(), product);
     } else {
-      atom(value, factor);
+      auto div = value.getDefiningOp<DivOp>();
+      product.coefficient = product.coefficient * constant_scalar(div.getB())->inverse();
+      collect(div.getA(), product);
     }
   }
 
-  void atom(Value value, const Product& factor) {
-    Term term;
-    static_cast<Product&>(term) = factor;
-    term.atom = value;
-    add_term(form, term);
-    too_long = form.size() > most_terms;
+ private:
+  /// How many factors a product is opened into; 0 for what is a factor itself.
+  size_t factors(Value value) {
+    auto mul = value.getDefiningOp<MulOp>();
+    auto div = value.getDefiningOp<DivOp>();
+    if (!mul && !(div && is_constant(div.getB()))) return 0;
+    auto [known, added] = factors_.try_emplace(value, 0);
+    if (!added || !through_(value)) return known->second;
+    size_t count = mul ? counted(mul.getA()) + counted(mul.getB()) : counted(div.getA());
+    return factors_[value] = count <= most_factors ? std::max<size_t>(count, 1) : 0;
   }
+  size_t counted(Value value) {
+    value = without_broadcast(value);
+    if (is_constant(value)) return 0;
+    if (auto op = value.getDefiningOp<NegOp>()) return counted(op.getX());
+    return std::max<size_t>(factors(value), 1);
+  }
+
+  Through through_;
+  llvm::DenseMap<Value, size_t> factors_;
+};
+
+/// Linear forms of values, each made once: a value that is added to itself n times over would be met 2^n times.
+class Expansion {
+ public:
+  Expansion(Through through, llvm::function_ref<bool(Value)> stop, Block& block)
+      : through_(through), stop_(stop), dependence_(block) {}
+
+  std::optional<LinearForm> expand(Value value, unsigned depth = 0) {
+    value = without_broadcast(value);
+    if (depth == most_depth || (depth > 0 && stop_ && stop_(value))) return LinearForm{{{}, value}};
+    if (auto known = forms_.find({value, depth}); known != forms_.end()) return known->second;
+    auto form = expand_op(value, depth + 1);
+    forms_[{value, depth}] = form;
+    return form;
+  }
+
+ private:
+  std::optional<LinearForm> expand_op(Value value, unsigned depth) {
+    Operation* op = value.getDefiningOp();
+    if (llvm::isa<AddOp>(op)) return sum(op, 1.0, depth);
+    if (llvm::isa<SubOp>(op)) return sum(op, -1.0, depth);
+    if (auto neg = llvm::dyn_cast<NegOp>(op)) return times(neg.getX(), {Scalar::number(-1.0), {}}, depth);
+    if (auto mul = llvm::dyn_cast<MulOp>(op)) {
+      bool first = dependence_.of(mul.getA());
+      // both: a cotangent stored with an exponent of its own, itself handed over; their product is the cotangent
+      if (first && dependence_.of(mul.getB())) return LinearForm{{{}, value}};
+      Product factor = product_of(first ? mul.getB() : mul.getA(), through_);
+      return times(first ? mul.getA() : mul.getB(), factor, depth);
+    }
+    if (auto div = llvm::dyn_cast<DivOp>(op); div && is_constant(div.getB()))
+      return times(div.getA(), {constant_scalar(div.getB())->inverse(), {}}, depth);
+    return LinearForm{{{}, value}};
+  }
+
+  std::optional<LinearForm> times(Value value, const Product& factor, unsigned depth) {
+    auto form = expand(value, depth);
+    if (!form) return form;
+    for (Term& term : *form) {
+      if (term.factors.size() + factor.factors.size() > most_factors) return std::nullopt;
+      term.multiply(factor);
+    }
+    return form;
+  }
+
+  std::optional<LinearForm> sum(Operation* op, double sign, unsigned depth) {
+    auto form = expand(op->getOperand(0), depth);
+    auto other = form ? expand(op->getOperand(1), depth) : std::nullopt;
+    if (!other) return std::nullopt;
+    for (Term& term : *other) {
+      term.coefficient.coefficient *= sign;
+      add_term(*form, term);
+    }
+    return form->size() <= most_terms ? form : std::nullopt;
+  }
+
+  Through through_;
+  llvm::function_ref<bool(Value)> stop_;
+  CotangentDependence dependence_;
+  llvm::DenseMap<std::pair<Value, unsigned>, std::optional<LinearForm>> forms_;  // by value and depth
 };
 
 bool same_symbols(const Scalar& a, const Scalar& b) { return a.symbols == b.symbols; }
@@ -118,17 +166,22 @@ bool is_exponential(Value value) {
   return (value.getDefiningOp<Exp2Op>() || value.getDefiningOp<ExpOp>()) && section_of(value) == Section::Tile;
 }
 bool through_exponentials(Value product) {
-  product = without_broadcast(product);
-  if (is_exponential(product) || is_constant(product)) return true;
-  if (auto op = product.getDefiningOp<NegOp>()) return through_exponentials(op.getX());
-  if (auto op = product.getDefiningOp<MulOp>()) return through_exponentials(op.getA()) || through_exponentials(op.getB());
-  if (auto op = product.getDefiningOp<DivOp>()) return is_constant(op.getB());
+  llvm::DenseSet<Value> visited;
+  SmallVector<Value> pending = {product};
+  while (!pending.empty() && visited.size() <= 2 * most_factors) {  // there are half as many factors, too many to open
+    Value next = without_broadcast(pending.pop_back_val());
+    if (!visited.insert(next).second) continue;
+    if (is_exponential(next) || is_constant(next)) return true;
+    Operation* op = next.getDefiningOp();
+    if (llvm::isa<NegOp, MulOp>(op)) llvm::append_range(pending, op->getOperands());
+    if (auto div = llvm::dyn_cast<DivOp>(op); div && is_constant(div.getB())) return true;
+  }
   return false;
 }
 
 Product product_of(Value value, Through through) {
   Product product;
-  collect(value, through, product);
+  Opener(through).collect(value, product);
   order_factors(product.factors);
   return product;
 }
@@ -163,11 +216,9 @@ bool term_before(const Term& a, const Term& b) {
 void order_terms(LinearForm& form) { llvm::stable_sort(form, term_before); }
 
 std::optional<LinearForm> linear_form(Value value, Through through, llvm::function_ref<bool(Value)> stop) {
-  Expansion expansion{through, stop, {}};
-  expansion.expand(value, Product(), true);
-  if (expansion.too_long) return std::nullopt;
-  order_terms(expansion.form);
-  return expansion.form;
+  auto form = Expansion(through, stop, *value.getParentBlock()).expand(value);
+  if (form) order_terms(*form);
+  return form;
 }
 
 bool same_form(const LinearForm& a, const LinearForm& b) {
@@ -253,33 +304,6 @@ Value build_sum(Builder& build, llvm::ArrayRef<Weighted> terms) {
     total = minus ? build.sub(total, value) : build.add(total, value);
   }
   return weighted(common, total);
-}
-
-bool divisible(Value value, Value factor) {
-  value = without_broadcast(value);
-  if (value == factor) return true;
-  if (auto op = value.getDefiningOp<MulOp>()) return divisible(op.getA(), factor) || divisible(op.getB(), factor);
-  if (auto op = value.getDefiningOp<NegOp>()) return divisible(op.getX(), factor);
-  if (auto op = value.getDefiningOp<AddOp>()) return divisible(op.getA(), factor) && divisible(op.getB(), factor);
-  if (auto op = value.getDefiningOp<SubOp>()) return divisible(op.getA(), factor) && divisible(op.getB(), factor);
-  return false;
-}
-
-Value divide(Builder& build, Value value, Value factor) {
-  value = without_broadcast(value);
-  if (value == factor) return build.constant(1.0);
-  if (auto op = value.getDefiningOp<MulOp>()) {
-    Value a = without_broadcast(op.getA()), b = without_broadcast(op.getB());
-    if (a == factor) return op.getB();
-    if (b == factor) return op.getA();
-    if (divisible(a, factor)) return build.mul(divide(build, a, factor), op.getB());
-    return build.mul(op.getA(), divide(build, b, factor));
-  }
-  if (auto op = value.getDefiningOp<NegOp>()) return build.neg(divide(build, op.getX(), factor));
-  if (auto op = value.getDefiningOp<AddOp>())
-    return build.add(divide(build, op.getA(), factor), divide(build, op.getB(), factor));
-  auto op = value.getDefiningOp<SubOp>();
-  return build.sub(divide(build, op.getA(), factor), divide(build, op.getB(), factor));
 }
 
 static bool is_sum_op(Value value) { return value.getDefiningOp<AddOp>() || value.getDefiningOp<SubOp>(); }

@@ -43,7 +43,7 @@ struct Term : Product {
 using LinearForm = llvm::SmallVector<Term>;
 
 /// The linear form of a value that depends on cotangents. `stop`: sums (other than `value` itself) that stay atoms.
-/// Nothing if there would be more than 256 terms.
+/// Looks through 48 linear ops on top of one another. Nothing if there would be more than 64 terms, or factors in one.
 std::optional<LinearForm> linear_form(mlir::Value value, Through through,
                                       llvm::function_ref<bool(mlir::Value)> stop = {});
 void add_term(LinearForm& form, const Term& term);

@@ -135,6 +135,7 @@ void rounded_operand(KernelOp kernel, const RewriteOptions& options, RewriteRepo
   KernelOp forward = options.forward;
   if (!forward) throw KdagenBug("rounded operands need the forward kernel");
   auto outputs = stored_outputs(kernel, forward);
+  if (outputs.empty()) return;
   // merge the copies with what the backward has of them; a use by an output keeps the rounded values alive meanwhile
   std::vector<Operation*> anchors;
   OpBuilder end = OpBuilder::atBlockEnd(&kernel.block());

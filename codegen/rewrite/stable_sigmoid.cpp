@@ -2,6 +2,7 @@
 #include "codegen/rewrite/stable_sigmoid.h"
 
 #include "codegen/rewrite/products.h"
+#include "llvm/ADT/DenseSet.h"
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"
 
 using namespace mlir;
@@ -20,14 +21,17 @@ bool complements(Value value, SigmoidOp s) {
   return negated && negated.getX() == s.getX();
 }
 
-void leaves(Value value, SmallVector<Value>& result) {
-  value = without_broadcast(value);
-  if (auto op = value.getDefiningOp<MulOp>()) {
-    leaves(op.getA(), result);
-    leaves(op.getB(), result);
-  } else {
-    result.push_back(value);
+/// The factors of a product, each once.
+SmallVector<Value> leaves(Value value) {
+  SmallVector<Value> result, pending = {value};
+  llvm::DenseSet<Value> visited;
+  while (!pending.empty()) {
+    Value next = without_broadcast(pending.pop_back_val());
+    if (!visited.insert(next).second) continue;
+    if (auto op = next.getDefiningOp<MulOp>()) pending.append({op.getB(), op.getA()});
+    else result.push_back(next);
   }
+  return result;
 }
 
 /// The product with the first occurrence of `leaf` replaced (by nothing if `by` is null); null if nothing is left.
@@ -35,9 +39,7 @@ Value with_leaf(Builder& build, Value value, Value leaf, Value by) {
   value = without_broadcast(value);
   if (value == leaf) return by;
   auto op = value.getDefiningOp<MulOp>();
-  SmallVector<Value> first;
-  leaves(op.getA(), first);
-  bool left = llvm::is_contained(first, leaf);
+  bool left = llvm::is_contained(leaves(op.getA()), leaf);
   Value changed = with_leaf(build, left ? op.getA() : op.getB(), leaf, by);
   Value kept = left ? op.getB() : op.getA();
   if (!changed) return kept;
@@ -52,9 +54,7 @@ struct InProduct : OpRewritePattern<MulOp> {
 
   /// One factor on each side: a product that holds both on one side is rewritten there.
   LogicalResult matchAndRewrite(MulOp op, PatternRewriter& rewriter) const override {
-    SmallVector<Value> first, second;
-    leaves(op.getA(), first);
-    leaves(op.getB(), second);
+    SmallVector<Value> first = leaves(op.getA()), second = leaves(op.getB());
     return success(rewrite(op, first, second, rewriter) || rewrite(op, second, first, rewriter));
   }
 
@@ -82,9 +82,7 @@ struct InDifference : OpRewritePattern<SubOp> {
     auto part = op.getB().getDefiningOp<MulOp>();
     if (!part || (part.getA() != whole && part.getB() != whole)) return failure();
     auto s = (part.getA() == whole ? part.getB() : part.getA()).getDefiningOp<SigmoidOp>();
-    SmallVector<Value> factors;
-    leaves(whole, factors);
-    if (!s || !llvm::is_contained(factors, s.getResult())) return failure();
+    if (!s || !llvm::is_contained(leaves(whole), s.getResult())) return failure();
     Builder build(rewriter, unnamed(op.getLoc()));
     report.fired("stable-sigmoid", op.getLoc());
     replace(rewriter, op, with_leaf(build, whole, s, gradient_of(build, s)));
