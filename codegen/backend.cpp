@@ -19,8 +19,7 @@ struct Scheduled {
 
 Scheduled schedule_kernel(Compilation& compilation, const std::string& arch) {
   Scheduled scheduled;
-  scheduled.module = compilation.module(Stage::rewritten).clone();
-  schedule::normalise(*scheduled.module);
+  scheduled.module = spelled_out(compilation);
   schedule::ScheduleOptions options;
   options.schedule = compilation.options().schedule;
   options.layout = compilation.options().layout == Layout::htd ? "htd" : "bthd";
@@ -44,6 +43,12 @@ std::string remake_command(Compilation& compilation, const std::string& arch) {
   return command;
 }
 }  // namespace
+
+mlir::OwningOpRef<mlir::ModuleOp> spelled_out(Compilation& compilation) {
+  mlir::OwningOpRef<mlir::ModuleOp> module = compilation.module(Stage::rewritten).clone();
+  schedule::normalise(*module);
+  return module;
+}
 
 std::string scheduled_text(Compilation& compilation, const std::string& arch) {
   compilation.require_ranges();

@@ -15,6 +15,10 @@ std::string scheduled_text(Compilation& compilation, const std::string& arch);
 /// The schedule chosen for a pass, as `schedule=` takes it; errors as above, but ranges are not asked.
 std::string schedule_name(Compilation& compilation, const std::string& arch);
 
+/// The program that the text of a pass spells out, one primitive an operation. Evaluated in float32 with its outputs rounded
+/// to their storage it gives the bits that the text gives on the emulator.
+mlir::OwningOpRef<mlir::ModuleOp> spelled_out(Compilation& compilation);
+
 /// CUDA C++ and manifest of a pass; errors as above. `force` leaves the ranges unproven.
 emit::Emitted emit_kernel(Compilation& compilation, const std::string& arch, bool force = false);
 

@@ -19,6 +19,9 @@ void for_each_row(const StridedView& view, Action action) {
   });
 }
 
+/// The stride of a dimension with one element, in elements: an index other than 0 leads far outside.
+constexpr std::int64_t wild_stride = std::int64_t{1} << 40;
+
 bool all_poison(const char* data, std::size_t bytes) {
   return std::all_of(data, data + bytes, [](char byte) { return static_cast<unsigned char>(byte) == poison_byte; });
 }
@@ -48,6 +51,7 @@ GuardedTensors::GuardedTensors(const Manifest& manifest, const Problem& problem,
       for_each_row(tensor.view,
                    [&](std::int64_t at, std::size_t n) { std::memcpy(memory.data + at, bytes_of(from) + at, n); });
     tensor.data = memory.data;
+    if (problem.batch == 1 && is_row_tensor(manifest, *tensor.info)) tensor.batch = wild_stride;
     tensor.view.base = reinterpret_cast<std::uintptr_t>(memory.data);
   }
   if (problem.packed() && problem.cu_seqlens) {

@@ -90,6 +90,15 @@ TEST(EmulatedKernel, FaultyTextIsReportedAndWritesNothing) {
   EXPECT_EQ(data.y, before);
 }
 
+TEST(EmulatedKernel, AnIndexIntoADimensionOfOneElementIsReported) {
+  std::string text = row_scale_text;
+  const std::string index = "a.x.at(place.batch, ";
+  text.replace(text.find(index), index.size(), "a.x.at(place.batch + 1, ");
+  const auto faulty = make_emulated_kernel(text, row_scale_manifest());
+  RowScaleCase data(1, 8, 1);
+  EXPECT_THROW(faulty->launch(data.tensors(), data.problem), kdagen::CheckError);
+}
+
 TEST(EmulatedKernel, OffsetsThatFallOrEndPastTheTokensAreRefused) {
   for (const std::vector<std::int64_t>& offsets :
        {std::vector<std::int64_t>{0, 5, 3}, std::vector<std::int64_t>{1, 5}, std::vector<std::int64_t>{0, 9}}) {

@@ -90,6 +90,14 @@ Tensors tensors_of(evaluator::Arrays arrays, kda::KernelOp kernel, const Shape& 
   return tensors;
 }
 
+void shrink_rows(const Declaration& declaration, const Shape& shape, HostTensor& tensor) {
+  const bool row_of_features = declaration.has(AxisRole::rows) && declaration.has(AxisRole::feature);
+  if (!row_of_features || declaration.lower > 0 || declaration.upper < 0) return;
+  const int64_t width = static_cast<int64_t>(tensor.values.size()) / std::max<int64_t>(shape.rows(), 1);
+  for (size_t i = 0; i < tensor.values.size(); ++i)
+    if (static_cast<int64_t>(i) / width % 3 == 1) tensor.values[i] = round_to(tensor.values[i] * 0x1p-13, tensor.dtype);
+}
+
 void poison_unread(const Declaration& declaration, const Shape& shape, HostTensor& tensor) {
   const bool rows = declaration.has(AxisRole::rows);
   if (!rows && !declaration.has(AxisRole::chunk)) return;

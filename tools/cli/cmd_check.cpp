@@ -21,6 +21,7 @@ struct Arguments {
   std::optional<int64_t> tokens, batch, heads;
   std::vector<int64_t> seqlens;
   uint64_t seed = 1;
+  unsigned orders = 2;
   bool force = false, json = false;
 };
 
@@ -30,8 +31,8 @@ std::unique_ptr<Subject> emitted(Compilation& compilation, const Arguments& argu
   emit::Emitted kernel = emit_kernel(compilation, cuda ? runtime::device_info(0).arch : "sm_90", arguments.force);
   const bool judged = direction_name(compilation.direction()) == arguments.spec.pass;
   if (!arguments.source.empty() && judged) kernel.text = read_source(arguments.source);
-  if (cuda) return emitted_subject(runtime::make_cuda_kernel(kernel.text, kernel.manifest), 0);
-  return emitted_subject(runtime::make_emulated_kernel(kernel.text, kernel.manifest), -1);
+  if (cuda) return emitted_subject(runtime::make_cuda_kernel(kernel.text, kernel.manifest), 0, arguments.orders);
+  return emitted_subject(runtime::make_emulated_kernel(kernel.text, kernel.manifest), -1, arguments.orders);
 }
 
 int run(const Arguments& arguments) {
@@ -72,6 +73,8 @@ void add_check(CLI::App& app, Action& chosen) {
   command->add_option("--heads", arguments->heads, "heads (4)")->check(CLI::NonNegativeNumber);
   command->add_option("--seed", arguments->seed, "of the inputs")->capture_default_str();
   command->add_option("--source", arguments->source, "check this text in place of the emitted one")->check(CLI::ExistingFile);
+  command->add_option("--orders", arguments->orders, "runs of a text on the same input, on the emulator each in another order of threads")
+      ->check(CLI::Range(2, 1000))->capture_default_str();
   command->add_flag("--force", arguments->force, "also when exponents are not proven");
   command->add_flag("--json", arguments->json, "as JSON");
 }
