@@ -381,6 +381,8 @@ class Enumerator:
             return
         kind, close = self.at(number, 2), self.tokens[number + 4].match
         inner = self.source(number + 4, close)
+        if self.tokens[number + 5].kind == "float":
+            return  # exact
         if self.at(number, -1) == "(" and self.at(number, -2) == "to_float":
             self.replace("rounding", number - 2, close + 1, inner)
             self.replace("rounding", number + 2, number + 2, "fp16" if kind == "bf16" else "bf16")
