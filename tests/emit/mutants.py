@@ -6,7 +6,8 @@ Kinds and their edits:
   barrier   a barrier left out
   mask      a comparison moved by one (< to <=, == to !=), a comparison always true, `continue` left out
   index     in addresses, subscripts, thread maps and loop bounds: an operand plus 1, or its neighbour for it (row for
-            first_row, lane for row, ...); a number plus 1; + and - exchanged, in thread maps / and %; a shuffle's mask doubled
+            first_row, lane for row, ...); a number plus 1; + and - exchanged; in thread maps / and % exchanged; a shuffle's
+            mask doubled
   fma       c negated, the product left out, rounded twice
   rounding  left out, to the other 16-bit format, towards zero; where there was none, to bf16
   constant  a float number times 1.01; a 0 that is stored or that a sum begins with, replaced by 1
@@ -16,15 +17,10 @@ import bisect
 import re
 from dataclasses import dataclass
 
+from cuda_tokens import tokenise
+
 KINDS = ("sign", "barrier", "mask", "index", "fma", "rounding", "constant")
 
-TOKEN = re.compile(r"""
-    (?P<skip>\s+|//[^\n]*|/\*.*?\*/|\#[^\n]*)
-  | (?P<float>\d+\.\d*(?:e[+-]?\d+)?f?|\d+e[+-]?\d+f?)
-  | (?P<int>\d+)
-  | (?P<name>[A-Za-z_]\w*)
-  | (?P<op>::|->|\+\+|--|[-+*/%&|^=!<>]=|&&|\|\||<<|>>|.)
-""", re.VERBOSE | re.DOTALL)
 COMPARISONS = {"<": "<=", "<=": "<", ">": ">=", ">=": ">", "==": "!=", "!=": "=="}
 #: What an index is taken for where both names are known.
 NEIGHBOURS = {"row": "lane", "first_row": "row", "column": "lane", "lane": "column", "step_row": "lane"}
@@ -34,16 +30,6 @@ INTEGER_FIELDS = {"tile": ("batch", "token", "rows", "clear"), "threadIdx": ("x"
 #: Functions whose arguments are addresses, indices and counts.
 INDEX_CALLS = {"at", "load4", "store4", "load_row", "store_row", "find_tile", "find_packed_tile", "write_first_tiles",
                "tree_part", "row_scan", "row_total"}
-
-
-@dataclass
-class Token:
-    kind: str
-    text: str
-    start: int
-    end: int
-    match: int = -1  # of a bracket: the number of its partner
-    inside: int = -1  # the number of the bracket around it
 
 
 @dataclass(frozen=True)
@@ -60,23 +46,6 @@ class Mutant:
         return text[:self.start] + self.replacement + text[self.end:]
 
 
-def tokenise(text):
-    tokens, stack = [], []
-    for match in TOKEN.finditer(text):
-        kind = match.lastgroup
-        if kind == "skip":
-            continue
-        token = Token(kind, match[0], match.start(), match.end(), inside=stack[-1] if stack else -1)
-        if token.text in "([{" and kind == "op":
-            stack.append(len(tokens))
-        elif token.text in ")]}" and kind == "op" and stack:
-            token.match = stack.pop()
-            token.inside = stack[-1] if stack else -1
-            tokens[token.match].match = len(tokens)
-        tokens.append(token)
-    return tokens
-
-
 class Enumerator:
     def __init__(self, text):
         self.text = text
@@ -85,8 +54,7 @@ class Enumerator:
         self.mutants = []
         self.integers = self.integer_names()
         self.first = self.after_arguments()
-        read = re.sub(r"\(void\)\w+|//[^\n]*", "", text)
-        self.unread = {name for name in self.integers if len(re.findall(rf"\b{name}\b", read)) == 1}
+        self.unread = self.unread_names()
 
     # ---- what tokens are ---------------------------------------------------------------------------------------
     def at(self, number, offset=0):
@@ -102,13 +70,30 @@ class Enumerator:
             j = i + (2 if token.text == "long" else 1)
             while j < len(self.tokens) and self.tokens[j].kind == "name":
                 names.setdefault(self.at(j), set()).add(self.function_of(j))
-                if self.at(j, 1) != "=" or self.at(self.tokens[j].inside) == "(" and self.at(self.tokens[j].inside, -1) != "for":
+                bracket = self.tokens[j].inside
+                parameter = self.at(bracket) == "(" and self.at(bracket, -1) != "for"
+                if self.at(j, 1) != "=" or parameter:
                     break
                 j = self.expression_end(j + 2, {",", ";"})  # const int lane = ..., row = ...
                 if self.at(j) != ",":
                     break
                 j += 1
         return names
+
+    def unread_names(self):
+        """Integers that are only declared and cast to void; a loop's variable of the same name is another one."""
+        uses = {name: 0 for name in self.integers}
+        hidden = []  # (name, end) of loops that declare it
+        for i, token in enumerate(self.tokens):
+            hidden = [(name, end) for name, end in hidden if i <= end]
+            if token.text == "for" and self.at(i, 2) in ("int", "long"):
+                name = self.at(i, 3 if self.at(i, 2) == "int" else 4)
+                body = self.tokens[i + 1].match + 1
+                hidden.append((name, self.tokens[body].match if self.at(body) == "{" else self.expression_end(body, {";"})))
+            void = self.at(i, -2) == "void"
+            if token.text in uses and not void and all(name != token.text for name, _ in hidden):
+                uses[token.text] += 1
+        return {name for name, count in uses.items() if count == 1}
 
     def function_of(self, number):
         while number >= 0 and self.tokens[number].inside >= 0:
@@ -149,7 +134,8 @@ class Enumerator:
         inside = self.tokens[number].inside
         while number > 0:
             before = self.tokens[number - 1]
-            if before.text in (";", "{", "}") and before.inside in (inside, self.tokens[inside].inside if inside >= 0 else -1):
+            outside = self.tokens[inside].inside if inside >= 0 else -1
+            if before.text in (";", "{", "}") and before.inside in (inside, outside):
                 break
             if number - 1 == inside:
                 if self.at(inside) == "{":
@@ -307,7 +293,7 @@ class Enumerator:
             return
         self.replace("mask", number, number, COMPARISONS[token.text])
         first, last = number - 1, number + 1
-        while self.at(first - 1) not in ("(", ",", "&&", "||", "?", ":", "=", "return", "&", ";") or self.at(first) in (")", "]"):
+        while self.at(first) in (")", "]") or self.at(first - 1) not in ("(", ",", "&&", "||", "?", ":", "=", "return", ";"):
             first = self.tokens[first].match if self.at(first) in (")", "]") else first - 1
         while self.at(last + 1) not in (")", ",", "&&", "||", "?", ":", ";"):
             last = self.tokens[last + 1].match if self.at(last + 1) in ("(", "[") else last + 1
@@ -321,8 +307,9 @@ class Enumerator:
         if token.text in ("/", "%") and self.is_integer_statement(number):
             self.replace("index", number, number, "%" if token.text == "/" else "/")
             return
-        if token.text in ("+", "-") and self.is_binary(number) and self.is_integer_operation(number) and self.at(number, 1) != "0":
-            self.replace("index", number, number, "-" if token.text == "+" else "+")
+        if token.text in ("+", "-"):
+            if self.is_binary(number) and self.is_integer_operation(number) and self.at(number, 1) != "0":
+                self.replace("index", number, number, "-" if token.text == "+" else "+")
             return
         found = self.operand(number)
         if not found or self.is_declared_here(number) or not self.is_index_use(number, found[0]):

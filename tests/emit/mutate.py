@@ -78,12 +78,15 @@ class Judge:
         sets = [word for item in arguments.set for word in ("--set", item)]
         regimes = self.regimes(arguments)
         one = ["--regime", "mixed" if "mixed" in regimes else regimes[0]]
-        self.command = [arguments.kdagen, "check", arguments.spec, "--pass", arguments.direction, *sets, "--on", "emulator", "--source"]
-        self.quick = [one + ["--seqlens", "1,37,0,64,19", "--heads", "2"]]
+        self.command = [arguments.kdagen, "check", arguments.spec, "--pass", arguments.direction, *sets,
+                        "--on", "emulator", "--source"]
+        small = ["--seqlens", "1,37,0,64,19", "--heads", "2"]  # ragged, an empty sequence, two segments
+        self.quick = [one + small]
         self.thorough = [
-            [],  # ragged, an empty sequence, rows after the last; all regimes
-            ["--tokens", "37", "--batch", "3", "--heads", "3"],  # fixed length
+            one,  # 300 tokens, and rows after the last sequence
+            one + ["--tokens", "37", "--batch", "3", "--heads", "3"],  # fixed length
             one + ["--seqlens", "1100,37", "--heads", "1"],  # more segments than threads of the second stage share
+            small,  # all regimes, and rows near zero
         ]
 
     @staticmethod
