@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <charconv>
 #include <optional>
+#include <utility>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -24,6 +25,24 @@ std::optional<std::int64_t> decimal(std::string_view text) {
   if (error != std::errc() || end != text.data() + text.size() || value < 0 || text[0] == '-') return std::nullopt;
   return value;
 }
+
+/// What most tensors say of a size; where none is in front, what is said first.
+class Votes {
+ public:
+  void add(std::int64_t value) {
+    const auto same = std::find_if(counts_.begin(), counts_.end(), [&](const auto& entry) { return entry.first == value; });
+    if (same == counts_.end()) counts_.emplace_back(value, 1);
+    else ++same->second;
+  }
+  std::optional<std::int64_t> winner() const {
+    const auto most = std::max_element(counts_.begin(), counts_.end(),
+                                       [](const auto& a, const auto& b) { return a.second < b.second; });
+    return most == counts_.end() ? std::nullopt : std::optional(most->first);
+  }
+
+ private:
+  std::vector<std::pair<std::int64_t, int>> counts_;
+};
 
 constexpr std::string_view size_symbols[] = {"tokens", "batch",    "heads", "sequences", "sequences_plus_1",
                                              "tiles",  "segments", "dim",   "chunk",     "tiles_per_segment"};
@@ -216,26 +235,23 @@ WorkspaceLayout workspace_layout(const Manifest& manifest, const Problem& proble
 }
 
 Problem problem_of(const Manifest& manifest, const std::vector<TensorRef>& tensors, const TensorRef* cu_seqlens) {
-  Problem problem;
-  bool know_tokens = false, know_heads = false;
-  for (const TensorRef& tensor : tensors) {
-    const TensorInfo* info = manifest.find_tensor(tensor.name);
-    if (!info) continue;
-    const std::vector<DimRole> roles = dimensions(manifest, *info);
-    if (roles.size() != tensor.shape.size()) continue;  // binding reports it
-    const auto find = [&](DimRole role) { return std::find(roles.begin(), roles.end(), role) - roles.begin(); };
-    const std::size_t batch = find(DimRole::batch), tokens = find(DimRole::tokens), head = find(DimRole::head);
-    if (!know_tokens && tokens < roles.size()) {
-      problem.batch = tensor.shape[batch];
-      problem.tokens = tensor.shape[tokens];
-      know_tokens = true;
-    }
-    if (!know_heads && head < roles.size()) {
-      problem.heads = tensor.shape[head];
-      know_heads = true;
+  Votes batch, tokens, heads;
+  for (const TensorInfo& info : manifest.tensors) {
+    const auto tensor = std::find_if(tensors.begin(), tensors.end(), [&](const TensorRef& t) { return t.name == info.name; });
+    if (tensor == tensors.end()) continue;
+    const std::vector<DimRole> roles = dimensions(manifest, info);
+    if (roles.size() != tensor->shape.size()) continue;  // binding reports it
+    for (std::size_t i = 0; i < roles.size(); ++i) {
+      if (roles[i] == DimRole::batch) batch.add(tensor->shape[i]);
+      if (roles[i] == DimRole::tokens) tokens.add(tensor->shape[i]);
+      if (roles[i] == DimRole::head) heads.add(tensor->shape[i]);
     }
   }
-  if (!know_tokens) throw UsageError("no tensor with batch and token dimensions is given, so the sizes are unknown");
+  Problem problem;
+  problem.batch = batch.winner().value_or(1);
+  problem.tokens = tokens.winner().value_or(0);
+  problem.heads = heads.winner().value_or(1);
+  if (!tokens.winner()) throw UsageError("no tensor with batch and token dimensions is given, so the sizes are unknown");
   problem.sequences = problem.batch;
   if (!cu_seqlens) return problem;
   if (cu_seqlens->dtype != DType::i32 && cu_seqlens->dtype != DType::i64)

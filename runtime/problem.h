@@ -108,8 +108,9 @@ struct WorkspaceLayout {
 inline constexpr std::int64_t workspace_alignment = 256;
 WorkspaceLayout workspace_layout(const Manifest& manifest, const Problem& problem);
 
-/// Sizes read off the tensors handed over (first row tensor found; heads from any tensor that has them), for callers
-/// that have tensors but no numbers. cu_seqlens may be absent (null). Tensors unknown to the manifest are ignored here
+/// Sizes read off the tensors handed over, for callers that have tensors but no numbers: each is what most tensors say,
+/// so that binding names the one that is at odds with the others; of two that disagree, the manifest's first is right.
+/// cu_seqlens may be absent (null). Tensors unknown to the manifest are ignored here
 /// and refused at binding. UsageError when no tensor tells the tokens, or cu_seqlens is no 1-D i32 or i64 tensor.
 Problem problem_of(const Manifest& manifest, const std::vector<TensorRef>& tensors, const TensorRef* cu_seqlens);
 

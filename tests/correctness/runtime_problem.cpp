@@ -107,6 +107,20 @@ TEST(Problem, ReadOffTheTensors) {
   EXPECT_THROW(problem_of(m, tensors, &wrong), kdagen::UsageError);
 }
 
+TEST(Problem, TheMajorityOfTheTensorsIsRight) {
+  const Manifest m = sample_manifest();
+  const auto sized = [](const char* name, const Dims& shape) { return TensorRef{name, nullptr, DType::bf16, shape, contiguous_strides(shape)}; };
+  const auto sizes = [&](const std::vector<TensorRef>& tensors) {
+    const Problem p = problem_of(m, tensors, nullptr);
+    return Dims{p.batch, p.tokens, p.heads};
+  };
+  // x [B,T,H,D] and dx [B,H,T,D] disagree: the manifest's first is right, in whatever order they are handed over
+  EXPECT_EQ(sizes({sized("x", {2, 7, 3, 128}), sized("dx", {1, 4, 5, 128})}), (Dims{2, 7, 3}));
+  EXPECT_EQ(sizes({sized("dx", {1, 4, 5, 128}), sized("x", {2, 7, 3, 128})}), (Dims{2, 7, 3}));
+  // each size for itself: weight [H,D] sides with dx on the heads
+  EXPECT_EQ(sizes({sized("x", {2, 7, 3, 128}), sized("dx", {1, 4, 5, 128}), sized("weight", {4, 128})}), (Dims{2, 7, 4}));
+}
+
 TEST(Problem, Empty) {
   EXPECT_TRUE(is_empty(fixed(0, 5, 2)));
   EXPECT_TRUE(is_empty(fixed(2, 0, 2)));

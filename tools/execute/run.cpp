@@ -104,7 +104,8 @@ class Run {
     const auto sizes = [&](const runtime::Manifest& manifest) {
       std::vector<runtime::TensorRef> refs;
       for (const auto& [name, tensor] : input.tensors)
-        if (name != offsets_name) refs.push_back({name, nullptr, tensor.dtype, tensor.shape, {}, -1});
+        if (const auto* info = manifest.find_tensor(name); info && info->direction == runtime::Direction::in)
+          refs.push_back({name, nullptr, tensor.dtype, tensor.shape, {}, -1});
       problem_ = runtime::problem_of(manifest, refs, offsets ? &*offsets : nullptr);
     };
     const bool has_tokens = std::any_of(manifest_.tensors.begin(), manifest_.tensors.end(), [&](const auto& info) {
