@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# The small libraries every part may use. With KDAGEN_STATIC nothing of them stays shared: Boost and xxHash come as archives,
-# fmt as headers (Debian has no archive of it).
+# The small libraries every part may use. With KDAGEN_STATIC nothing of them stays shared: Boost comes as an archive, fmt as
+# headers (Debian has no archive of it). xxHash is a header always: users define XXH_INLINE_ALL.
 if(KDAGEN_STATIC)
   set(Boost_USE_STATIC_LIBS ON)
   set(CMAKE_FIND_LIBRARY_SUFFIXES .a)
@@ -13,11 +13,7 @@ else()
 endif()
 find_package(nlohmann_json REQUIRED)
 find_package(CLI11 REQUIRED)
-find_library(XXHASH_LIBRARY xxhash REQUIRED)
 find_path(XXHASH_INCLUDE_DIR xxhash.h REQUIRED)
-if(NOT TARGET xxhash)
-  add_library(xxhash UNKNOWN IMPORTED GLOBAL)
-  set_target_properties(xxhash PROPERTIES IMPORTED_LOCATION ${XXHASH_LIBRARY}
-    INTERFACE_INCLUDE_DIRECTORIES ${XXHASH_INCLUDE_DIR})
-endif()
+add_library(xxhash INTERFACE)
+target_include_directories(xxhash SYSTEM INTERFACE ${XXHASH_INCLUDE_DIR})
 find_package(Boost 1.74 REQUIRED COMPONENTS context)

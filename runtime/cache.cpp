@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include <fmt/format.h>
+#define XXH_INLINE_ALL
 #include <xxhash.h>
 
 #include "kdagen/error.h"

@@ -2,6 +2,7 @@
 #include "codegen/emit/manifest.h"
 
 #include <fmt/format.h>
+#define XXH_INLINE_ALL
 #include <xxhash.h>
 
 #include "codegen/emit/statements.h"
