@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Every pair of option values in some row, each row checked in the emulator.
+"""Every pair of option values in some row, each row checked in the emulator. `sequences` (packed with offsets of a type, or of
+fixed length) and `base_offset` are the caller's side of a launch.
 
 Usage: pairwise.py KDAGEN [--slice I/N] [--list]
 
@@ -26,9 +27,12 @@ FACTORS = {
     "schedule": ["default", "baseline", "tiles_per_block=2", "tiles_per_block=16"],
     "dim": ["64", "96", "128", "256"],
     "chunk": ["16", "32", "64"],
+    "sequences": ["i32", "i64", "fixed"],
+    "base_offset": ["0", "2", "24"],
 }
 LOWER_BOUND = {"16": "-5", "32": "-2.5", "64": "-1"}
-SHAPES = [["--seqlens", "16,33,0,7", "--heads", "2"], ["--tokens", "37", "--batch", "2", "--heads", "1"]]
+PACKED = ["--seqlens", "16,33,0,7", "--heads", "2", "--cu-seqlens"]
+FIXED = ["--tokens", "37", "--batch", "2", "--heads", "1"]
 
 
 def pairs(row):
@@ -59,7 +63,9 @@ def command(kdagen, row, number):
     if sets["save"] == "none":
         del sets["save"]
     arguments = [kdagen, "check", "kda_k1", "--on", "emulator", "--regime", ["typical", "strong", "mixed"][number % 3]]
-    arguments += SHAPES[number % 2]
+    sequences, base_offset = sets.pop("sequences"), sets.pop("base_offset")
+    arguments += FIXED if sequences == "fixed" else [*PACKED, sequences]
+    arguments += ["--base-offset", base_offset]
     for name, value in sets.items():
         arguments += ["--set", f"{name}={value}"]
     return arguments

@@ -40,8 +40,8 @@ runtime::Problem runtime_problem(const Shape& shape, const void* offsets, runtim
 
 class EmittedSubject : public Subject {
  public:
-  EmittedSubject(std::unique_ptr<runtime::Kernel> kernel, int device_ordinal, unsigned orders)
-      : kernel_(std::move(kernel)), device_ordinal_(device_ordinal), orders_(orders) {}
+  EmittedSubject(std::unique_ptr<runtime::Kernel> kernel, int device_ordinal, unsigned orders, CallersMemory memory)
+      : kernel_(std::move(kernel)), device_ordinal_(device_ordinal), orders_(orders), memory_(memory) {}
 
   Tensors run(const Tensors& inputs, const Shape& shape) override {
     TensorBuffers buffers = fill_buffers(inputs, shape);
@@ -65,11 +65,17 @@ class EmittedSubject : public Subject {
         if (buffer.data != again.at(name).data)
           throw CheckError(fmt::format("{}: {} differs between two runs of the same text on the same input{}",
                                        kernel_->manifest().kernel, name,
-                                       is_unlike(order) ? ", the second with unaligned tensors and 64-bit offsets" : ""));
+                                       is_unlike(order) ? ", the second with another alignment and width of offsets" : ""));
     }
   }
 
   static bool is_unlike(unsigned order) { return order % 2 == 0; }
+
+  CallersMemory memory(unsigned order) const {
+    using runtime::OffsetType;
+    if (!is_unlike(order)) return memory_;
+    return {memory_.offsets == OffsetType::i32 ? OffsetType::i64 : OffsetType::i32, memory_.base_offset == 0 ? 1 : 0};
+  }
 
   TensorBuffers fill_buffers(const Tensors& inputs, const Shape& shape) const {
     const runtime::Manifest& manifest = kernel_->manifest();
@@ -103,18 +109,19 @@ class EmittedSubject : public Subject {
   void launch(TensorBuffers& buffers, const Shape& shape, unsigned order) const {
     const std::vector<int64_t> wide = shape.cumulative_lengths();
     const std::vector<int32_t> narrow(wide.begin(), wide.end());
-    const bool unlike = is_unlike(order);
-    const void* offsets = unlike ? static_cast<const void*>(wide.data()) : narrow.data();
-    const runtime::Problem problem = runtime_problem(shape, shape.packed ? offsets : nullptr,
-                                                     unlike ? runtime::OffsetType::i64 : runtime::OffsetType::i32);
+    const CallersMemory memory = this->memory(order);
+    const void* offsets = wide.data();
+    if (memory.offsets == runtime::OffsetType::i32) offsets = narrow.data();
+    const runtime::Problem problem = runtime_problem(shape, shape.packed ? offsets : nullptr, memory.offsets);
     runtime::LaunchOptions options;
     options.order_seed = order;
-    launch_on_host(*kernel_, buffers, problem, device_ordinal_, options, unlike ? Placement::shifted : Placement::aligned);
+    launch_on_host(*kernel_, buffers, problem, device_ordinal_, options, memory.base_offset);
   }
 
   std::unique_ptr<runtime::Kernel> kernel_;
   int device_ordinal_;
   unsigned orders_;
+  CallersMemory memory_;
   bool repeated_ = false;
 };
 
@@ -122,8 +129,9 @@ class EmittedSubject : public Subject {
 
 std::unique_ptr<Subject> evaluated_subject(kda::KernelOp kernel) { return std::make_unique<EvaluatedSubject>(kernel); }
 
-std::unique_ptr<Subject> emitted_subject(std::unique_ptr<runtime::Kernel> kernel, int device_ordinal, unsigned orders) {
-  return std::make_unique<EmittedSubject>(std::move(kernel), device_ordinal, orders);
+std::unique_ptr<Subject> emitted_subject(std::unique_ptr<runtime::Kernel> kernel, int device_ordinal, unsigned orders,
+                                         CallersMemory memory) {
+  return std::make_unique<EmittedSubject>(std::move(kernel), device_ordinal, orders, memory);
 }
 
 }  // namespace kdagen

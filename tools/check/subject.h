@@ -7,6 +7,7 @@
 #include "codegen/evaluator/evaluator.h"
 #include "runtime/kernel.h"
 #include "specs/workloads/workload.h"
+#include "tools/execute/launch.h"
 
 namespace kdagen {
 
@@ -21,10 +22,12 @@ class Subject {
 /// The kernel in the arithmetic of the emitted text; outputs are not yet rounded to their storage.
 std::unique_ptr<Subject> evaluated_subject(kda::KernelOp kernel);
 
-/// An emitted text on the emulator (device_ordinal -1) or a CUDA device. The first run happens `orders` times, on the
-/// emulator each time in another order of threads, every second time with unaligned tensors and 64-bit offsets;
+/// An emitted text on the emulator (device_ordinal -1) or a CUDA device, called with `memory`. The first run happens
+/// `orders` times, on the emulator each time in another order of threads, every second time in memory unlike it: unaligned
+/// tensors (or aligned ones), 64-bit offsets (or 32-bit ones);
 /// CheckError when a bit differs, or with the emulator's reports of a faulty text. Output buffers are filled with NaN
 /// before each run.
-std::unique_ptr<Subject> emitted_subject(std::unique_ptr<runtime::Kernel> kernel, int device_ordinal, unsigned orders = 2);
+std::unique_ptr<Subject> emitted_subject(std::unique_ptr<runtime::Kernel> kernel, int device_ordinal, unsigned orders = 2,
+                                         CallersMemory memory = {});
 
 }  // namespace kdagen

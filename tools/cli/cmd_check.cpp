@@ -22,8 +22,24 @@ struct Arguments {
   std::vector<int64_t> seqlens;
   uint64_t seed = 1;
   unsigned orders = 2;
+  std::string offsets;  // of cu_seqlens: i32 or i64
+  int64_t base_offset = 0;
   bool force = false, json = false;
 };
+
+CallersMemory callers_memory(const Arguments& arguments) {
+  return {arguments.offsets == "i64" ? runtime::OffsetType::i64 : runtime::OffsetType::i32, arguments.base_offset};
+}
+
+void check_callers_memory(const Arguments& arguments, const Shape& shape) {
+  if (arguments.on == "cpu" && (!arguments.offsets.empty() || arguments.base_offset != 0))
+    throw UsageError(fmt::format("{}: goes with --on emulator or cuda; nothing is launched on cpu",
+                                 arguments.base_offset != 0 ? "--base-offset" : "--cu-seqlens"));
+  if (!arguments.offsets.empty() && !shape.packed)
+    throw UsageError("--cu-seqlens: goes with packed sequences; pass --seqlens in place of --tokens and --batch");
+  if (arguments.base_offset < 0 || arguments.base_offset >= 256 || arguments.base_offset % 2 != 0)
+    throw UsageError(fmt::format("--base-offset {}: pass an even number from 0 to 254", arguments.base_offset));
+}
 
 /// Emits a pass (or takes --source's text in its place) and loads it where it is to run.
 std::unique_ptr<Subject> emitted(Compilation& compilation, const Arguments& arguments) {
@@ -31,8 +47,8 @@ std::unique_ptr<Subject> emitted(Compilation& compilation, const Arguments& argu
   emit::Emitted kernel = emit_kernel(compilation, cuda ? runtime::device_info(0).arch : "sm_90", arguments.force);
   const bool judged = direction_name(compilation.direction()) == arguments.spec.pass;
   if (!arguments.source.empty() && judged) kernel.text = read_source(arguments.source);
-  if (cuda) return emitted_subject(runtime::make_cuda_kernel(kernel.text, kernel.manifest), 0, arguments.orders);
-  return emitted_subject(runtime::make_emulated_kernel(kernel.text, kernel.manifest), -1, arguments.orders);
+  if (cuda) return emitted_subject(runtime::make_cuda_kernel(kernel.text, kernel.manifest), 0, arguments.orders, callers_memory(arguments));
+  return emitted_subject(runtime::make_emulated_kernel(kernel.text, kernel.manifest), -1, arguments.orders, callers_memory(arguments));
 }
 
 int run(const Arguments& arguments) {
@@ -49,6 +65,7 @@ int run(const Arguments& arguments) {
   request.seed = arguments.seed;
   request.given_text = !arguments.source.empty();
   request.shape = check_shape(arguments.tokens, arguments.seqlens, arguments.batch, arguments.heads);
+  check_callers_memory(arguments, request.shape);
   if (arguments.on != "cpu") request.emit = [&](Compilation& compilation) { return emitted(compilation, arguments); };
   if (!arguments.force)
     for (Direction direction : arguments.spec.directions()) Compilation(request.graph, direction, request.options).require_ranges();
@@ -71,6 +88,8 @@ void add_check(CLI::App& app, Action& chosen) {
   command->add_option("--seqlens", arguments->seqlens, "lengths of packed sequences: 16,33,0,7")->delimiter(',')->check(CLI::NonNegativeNumber);
   command->add_option("--batch", arguments->batch, "batch rows")->check(CLI::NonNegativeNumber);
   command->add_option("--heads", arguments->heads, "heads (4)")->check(CLI::NonNegativeNumber);
+  command->add_option("--cu-seqlens", arguments->offsets, "type of the offsets of packed sequences (i32)")->check(CLI::IsMember({"i32", "i64"}));
+  command->add_option("--base-offset", arguments->base_offset, "tensors start so many bytes past an aligned address, on an element's boundary")->capture_default_str();
   command->add_option("--seed", arguments->seed, "of the inputs")->capture_default_str();
   command->add_option("--source", arguments->source, "check this text in place of the emitted one")->check(CLI::ExistingFile);
   command->add_option("--orders", arguments->orders, "runs of a text on the same input, on the emulator each in another order of threads")

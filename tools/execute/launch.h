@@ -13,13 +13,17 @@ using TensorBuffers = std::map<std::string, runtime::HostTensor>;
 
 inline constexpr int on_emulator = -1;
 
-/// Where the first element of each tensor lies: at an aligned address, or one element past it (entries for any alignment).
-enum class Placement { aligned, shifted };
+/// What a caller is free to choose about its memory.
+struct CallersMemory {
+  runtime::OffsetType offsets = runtime::OffsetType::i32;  ///< of cu_seqlens, where there is one
+  /// Every tensor starts so many bytes, rounded up to its element size, past an address aligned for any entry.
+  int64_t base_offset = 0;
+};
 
 /// Runs the kernel to its end, in place on the emulator (device_ordinal on_emulator), else on copies in a device's
 /// memory. `tensors` holds inputs and outputs, the offsets of `problem` lie in host memory too. What outputs hold
-/// before stays where the kernel does not write. Shifted, copies run on the emulator too. Errors of Kernel::launch.
+/// before stays where the kernel does not write. `base_offset`: of CallersMemory. Errors of Kernel::launch.
 void launch_on_host(runtime::Kernel& kernel, TensorBuffers& tensors, const runtime::Problem& problem, int device_ordinal,
-                    runtime::LaunchOptions options = {}, Placement placement = Placement::aligned);
+                    runtime::LaunchOptions options = {}, int64_t base_offset = 0);
 
 }  // namespace kdagen
