@@ -32,6 +32,7 @@ TEST(Check, ANormPassesInBothPassesAndDtypes) {
                                                    "bwd f32 kernel", "bwd bf16 kernel"));
 }
 
+#ifdef KDAGEN_HAS_KDA_K1
 TEST(Check, TheConsumersPipelineIsJudgedEndToEnd) {
   CheckRequest request = request_for("kda_k1", {{"anchor", "static"}});
   request.regime = "strong";
@@ -60,6 +61,7 @@ TEST(Check, EveryStorageOfCotangentsAndEveryHandOver) {
     EXPECT_TRUE(report.pass()) << to_text(report);
   }
 }
+#endif
 
 /// The float32 evaluator with a fault in its outputs.
 class FaultySubject : public Subject {
@@ -117,6 +119,42 @@ TEST(Check, EmittedTextInEveryLayout) {
       CheckReport report = run_check(request);
       EXPECT_TRUE(report.pass()) << layout << ' ' << upstream_layout << '\n' << to_text(report);
     }
+}
+
+/// The manifest's entries for aligned tensors, or those for any, or the offsets' launch of one type are missing in the text.
+bool passes_without(const std::function<void(runtime::LaunchInfo&)>& spoil, CallersMemory memory) {
+  CheckRequest request = request_for("l2norm");
+  request.backward = false;
+  request.on = "emulator";
+  request.emit = [&](Compilation& compilation) {
+    emit::Emitted emitted = emit_kernel(compilation, "sm_90");
+    for (runtime::LaunchInfo& launch : emitted.manifest.launches) spoil(launch);
+    return emitted_subject(runtime::make_emulated_kernel(emitted.text, emitted.manifest), -1, memory);
+  };
+  try {
+    return run_check(request).pass();
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+TEST(Check, TheCallersMemoryDecidesWhatRuns) {
+  using runtime::OffsetType, runtime::When;
+  auto any = [](runtime::LaunchInfo& launch) {
+    if (!launch.entry_any.empty()) launch.entry_any = "missing";
+  };
+  auto offsets = [](When when) {
+    return [when](runtime::LaunchInfo& launch) {
+      if (launch.when == when) launch.entry = "missing";
+    };
+  };
+  auto nothing = [](runtime::LaunchInfo&) {};
+  EXPECT_TRUE(passes_without(any, {}));
+  EXPECT_FALSE(passes_without(any, {OffsetType::i32, 2}));
+  EXPECT_TRUE(passes_without(nothing, {OffsetType::i64, 2}));
+  EXPECT_TRUE(passes_without(offsets(When::packed_i64), {OffsetType::i32, 0}));
+  EXPECT_FALSE(passes_without(offsets(When::packed_i64), {OffsetType::i64, 0}));
+  EXPECT_FALSE(passes_without(offsets(When::packed_i32), {OffsetType::i32, 0}));
 }
 
 TEST(Check, RefusesWhatThereIsNot) {

@@ -4,12 +4,16 @@
 #include <gtest/gtest.h>
 #include <kdagen/error.h>
 
+#include "specs/workloads/workload.h"
+#ifdef KDAGEN_HAS_KDA_K1
 #include "specs/workloads/kda_k1.h"
 #include "specs/workloads/kda_preamble.h"
+#endif
 
 namespace kdagen {
 namespace {
 
+#ifdef KDAGEN_HAS_KDA_K1
 double mean_gate_nats(const std::string& regime) {
   Problem problem;
   problem.spec = "kda_k1";
@@ -75,6 +79,7 @@ TEST(ParameterTerms, AreTheTermsOfTheSums) {
   EXPECT_DOUBLE_EQ(terms["dA_log"].root_sum_square[0], std::sqrt(4.5 * 4.5 + 1 + 14.0 * 14 + 36));
   EXPECT_EQ(terms["dA_log"].summed, "dg_raw");
 }
+#endif
 
 Problem generic_problem() {
   Problem problem;

@@ -28,6 +28,7 @@ const Form forms[] = {
     {"l2norm", {}},
     {"gla", {}},
     {"gdn", {}},
+#ifdef KDAGEN_HAS_KDA_K1
     {"kda_k1", {}},
     {"kda_k1", {{"gt", "pure"}}},
     {"kda_k1", {{"diag", "1"}}},
@@ -38,6 +39,7 @@ const Form forms[] = {
     {"kda_k1", {{"save", "g_c,e_T"}}},
     {"kda_k1", {{"save", "q_inv,k_n,z"}}},
     {"kda_k1", {{"eps", "0"}}},
+#endif
 };
 
 class ShippedSpec : public ::testing::TestWithParam<Form> {};
