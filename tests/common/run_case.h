@@ -20,7 +20,7 @@ using runtime::TensorFile;
 /// Fixed length, or packed when `seqlens` has entries: then `dead_rows` rows follow the last sequence.
 struct Sizes {
   int64_t batch = 1, tokens = 21, heads = 2;
-  std::vector<int64_t> seqlens;
+  std::vector<int64_t> seqlens = {};
   int64_t dead_rows = 0;
   bool wide_offsets = false;  ///< cu_seqlens as i64
 

@@ -129,7 +129,7 @@ bool passes_without(const std::function<void(runtime::LaunchInfo&)>& spoil, Call
   request.emit = [&](Compilation& compilation) {
     emit::Emitted emitted = emit_kernel(compilation, "sm_90");
     for (runtime::LaunchInfo& launch : emitted.manifest.launches) spoil(launch);
-    return emitted_subject(runtime::make_emulated_kernel(emitted.text, emitted.manifest), -1, memory);
+    return emitted_subject(runtime::make_emulated_kernel(emitted.text, emitted.manifest), -1, 1, memory);
   };
   try {
     return run_check(request).pass();
@@ -155,6 +155,19 @@ TEST(Check, TheCallersMemoryDecidesWhatRuns) {
   EXPECT_TRUE(passes_without(offsets(When::packed_i64), {OffsetType::i32, 0}));
   EXPECT_FALSE(passes_without(offsets(When::packed_i64), {OffsetType::i64, 0}));
   EXPECT_FALSE(passes_without(offsets(When::packed_i32), {OffsetType::i32, 0}));
+}
+
+/// 24 bytes are a whole number of vectors of bf16, but not of f32: what the last stage writes is f32.
+TEST(Check, HalfAVectorOffParameterGradientsAreWrittenByAnyEntry) {
+  CheckRequest request = request_for("rmsnorm", {{"upstream", "bf16"}});
+  request.forward = false;
+  request.on = "emulator";
+  request.emit = [](Compilation& compilation) {
+    emit::Emitted emitted = emit_kernel(compilation, "sm_90");
+    return emitted_subject(runtime::make_emulated_kernel(emitted.text, emitted.manifest), -1, 2, {runtime::OffsetType::i32, 24});
+  };
+  CheckReport report = run_check(request);
+  EXPECT_TRUE(report.pass()) << to_text(report);
 }
 
 TEST(Check, RefusesWhatThereIsNot) {
