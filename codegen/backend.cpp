@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "codegen/explain/formulas.h"
 #include "codegen/import/from_graph.h"
 #include "codegen/schedule/normalise.h"
 #include "codegen/schedule/schedule.h"
@@ -68,6 +69,7 @@ emit::Emitted emit_kernel(Compilation& compilation, const std::string& arch, boo
   options.spec_hash = compilation.spec_hash();
   options.summary = nlohmann::json::parse(compilation.graph()).value("summary", "");
   options.remake = remake_command(compilation, arch);
+  options.formulas = formula_lines(compilation.kernel(Stage::rewritten), 110);
   options.compile = compilation.options();
   return emit::emit(scheduled.program, options);
 }

@@ -7,6 +7,7 @@
 
 #include "codegen/emit/statements.h"
 #include "kdagen/error.h"
+#include "llvm/ADT/DenseSet.h"
 
 using namespace kdagen::kda;
 using namespace kdagen::schedule;
@@ -30,6 +31,28 @@ runtime::TensorRole role_of(llvm::StringRef role) {
   throw KdagenBug("emit: unknown tensor role " + role.str());
 }
 
+/// What the last stage of the parameter sums reads and writes four columns at a time.
+void note_finish(const Program& program, std::set<std::string>& names) {
+  auto summed = [&](mlir::Operation* op) {
+    return llvm::any_of(program.parameter_sums, [&](const ParameterSum& sum) { return sum.op == op; });
+  };
+  KernelOp kernel = program.kernel;
+  llvm::DenseSet<mlir::Operation*> visited;
+  llvm::SmallVector<mlir::Operation*> pending;
+  for (auto output : kernel.block().getOps<OutputOp>()) {
+    if (section_of(output.getValue()) == Section::Tile) continue;
+    if (shape_of(output.getValue()) == Shape::Columns) names.insert(output.getTensor().str());
+    pending.push_back(output.getValue().getDefiningOp());
+  }
+  while (!pending.empty()) {
+    mlir::Operation* op = pending.pop_back_val();
+    if (!visited.insert(op).second || summed(op)) continue;
+    auto input = mlir::dyn_cast<InputOp>(op);
+    if (input && shape_of(input.getResult()) == Shape::Columns) names.insert(input.getTensor().str());
+    for (mlir::Value operand : op->getOperands()) pending.push_back(operand.getDefiningOp());
+  }
+}
+
 /// Tensors that some statement reads or writes four columns at a time.
 std::set<std::string> vector_tensors(const Program& program) {
   std::set<std::string> names;
@@ -43,6 +66,7 @@ std::set<std::string> vector_tensors(const Program& program) {
   for (const Statement& s : program.prologue) note(s);
   for (const Region& region : program.regions)
     for (const Statement& s : region.statements) note(s);
+  note_finish(program, names);
   // Surplus tiles are cleared four columns at a time.
   KernelOp kernel = program.kernel;
   for (auto output : kernel.block().getOps<OutputOp>())

@@ -5,6 +5,8 @@
 
 #include <fmt/format.h>
 
+#include "codegen/explain/invented_names.h"
+
 using namespace kdagen::kda;
 using namespace kdagen::schedule;
 
@@ -79,7 +81,7 @@ void Names::name_values(const Program& program) {
       if (s.kind != Kind::ScanBlocks && s.kind != Kind::BlockTotals && s.kind != Kind::Store && s.kind != Kind::Publish &&
           s.kind != Kind::PublishLast && s.kind != Kind::Accumulate)
         note(s);
-  int invented = 0;
+  InventedNames invented;
   KernelOp kernel = program.kernel;
   for (mlir::Operation& op : kernel.block()) {
     if (op.getNumResults() == 0) continue;
@@ -90,7 +92,7 @@ void Names::name_values(const Program& program) {
     if (!user)  // a stored value without a name is called as its tensor
       for (mlir::Operation* reader : value.getUsers())
         if (auto output = mlir::dyn_cast<OutputOp>(reader)) user = output.getTensor().str();
-    values_[key] = user ? claim(*user) : claim(fmt::format("_{}", ++invented));
+    values_[key] = user ? claim(*user) : claim(invented.of(value));
     if (seen.count({key, int(Map::Row)}) && seen.count({key, int(Map::Column)})) column_names_[key] = claim(values_[key] + "_column");
   }
 }

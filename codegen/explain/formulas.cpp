@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "codegen/explain/formulas.h"
 
-#include <fmt/format.h>
+#include <set>
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "codegen/explain/invented_names.h"
 #include "codegen/explain/notation.h"
 #include "llvm/ADT/DenseMap.h"
 
@@ -16,18 +20,39 @@ constexpr size_t width = 110;         // of a line, the tag included
 constexpr size_t short_formula = 16;  // folded into every use
 constexpr size_t long_formula = 160;  // gets a name of its own rather than being folded any further
 
+/// `text` in pieces of at most `columns`, broken at spaces; all but the first are indented.
+std::vector<std::string> wrapped(const std::string& text, size_t columns) {
+  std::vector<std::string> pieces;
+  for (size_t begin = 0; begin < text.size();) {
+    const std::string indent = pieces.empty() ? "" : "    ";
+    size_t room = columns - indent.size(), end = text.size();
+    if (end - begin > room) {
+      end = text.rfind(' ', begin + room);
+      if (end == std::string::npos || end <= begin) end = std::min(text.find(' ', begin + 1), text.size());
+    }
+    pieces.push_back(indent + text.substr(begin, end - begin));
+    begin = text.find_first_not_of(' ', end);
+  }
+  return pieces;
+}
+
 class Lines {
  public:
-  Lines(KernelOp kernel, Notation notation) : kernel_(kernel), notation_(notation) {}
+  /// `wrap`: no line is longer than `columns`.
+  Lines(KernelOp kernel, Notation notation, size_t columns, bool wrap)
+      : kernel_(kernel), notation_(notation), columns_(columns), wrap_(wrap) {}
 
-  std::string write() {
+  const std::vector<std::string>& write() {
+    for (Operation& op : kernel_.block())
+      if (op.getNumResults() == 1)
+        if (auto name = given_name(op.getResult(0))) taken_.insert(*name);
     for (Operation& op : kernel_.block()) {
       if (auto output = llvm::dyn_cast<kda::OutputOp>(op))
         write_output(output);
       else if (op.getNumResults() == 1)
         write_value(&op);
     }
-    return text_;
+    return lines_;
   }
 
  private:
@@ -52,10 +77,16 @@ class Lines {
       known_[value] = formula;
       return;
     }
-    if (!name) name = fmt::format("_{}", ++invented_);
+    if (!name) name = invented_name(value);
     known_[value] = name_formula(*name, notation_);
     auto output = output_of_same_name(value, *name);
     line(known_[value].text, formula.text, output ? storage_note(output) : "", value.getLoc());
+  }
+
+  std::string invented_name(Value value) {
+    std::string base = invented_.of(value), name = base;
+    for (int i = 2; !taken_.insert(name).second; ++i) name = fmt::format("{}_{}", base, i);
+    return name;
   }
 
   /// An output that stores the value under its own name needs no line of its own.
@@ -84,22 +115,26 @@ class Lines {
 
   void line(const std::string& name, const std::string& formula, const std::string& note, Location location) {
     if (notation_ == Notation::latex) {
-      text_ += (text_.empty() ? "" : "\\\\\n") + name + " &= " + formula;
+      lines_.push_back(name + " &= " + formula);
       return;
     }
     std::string left = name + " = " + formula + (note.empty() ? "" : "    -> " + note);
     unsigned number = kda::spec_line_number(location);
     std::string tag = number ? fmt::format("[spec:{}]", number) : "";
-    if (!tag.empty())
-      left += std::string(left.size() + tag.size() + 2 <= width ? width - left.size() - tag.size() : 2, ' ') + tag;
-    text_ += left + "\n";
+    size_t room = tag.empty() ? columns_ : columns_ - tag.size() - 2;
+    for (const std::string& piece : wrap_ ? wrapped(left, room) : std::vector{left}) lines_.push_back(piece);
+    std::string& last = lines_.back();
+    if (!tag.empty()) last += std::string(last.size() <= room ? columns_ - last.size() - tag.size() : 2, ' ') + tag;
   }
 
   KernelOp kernel_;
   Notation notation_;
+  size_t columns_;
+  bool wrap_;
   llvm::DenseMap<Value, Formula> known_;
-  int invented_ = 0;
-  std::string text_;
+  InventedNames invented_;
+  std::set<std::string> taken_;
+  std::vector<std::string> lines_;
 };
 
 Formula short_form(Value value, int depth) {
@@ -116,8 +151,15 @@ Formula short_form(Value value, int depth) {
 }  // namespace
 
 std::string formulas(KernelOp kernel, Notation notation) {
-  std::string lines = Lines(kernel, notation).write();
-  return notation == Notation::latex ? "\\begin{aligned}\n" + lines + "\n\\end{aligned}\n" : lines;
+  Lines lines(kernel, notation, width, false);
+  if (notation == Notation::latex) return fmt::format("\\begin{{aligned}}\n{}\n\\end{{aligned}}\n", fmt::join(lines.write(), "\\\\\n"));
+  std::string text;
+  for (const std::string& line : lines.write()) text += line + "\n";
+  return text;
+}
+
+std::vector<std::string> formula_lines(KernelOp kernel, size_t columns) {
+  return Lines(kernel, Notation::text, columns, true).write();
 }
 
 std::string formula(Value value) { return short_form(value, 4).text; }

@@ -2,6 +2,18 @@
 // gdn backward, derived: GDN preamble: scalar softplus gate, normalised q and k, beta
 //   spec 0bea7fc42201e792  sm_90  tile 16 rows x 128 columns in 1 step  threads=256,tiles_per_block=8,min_blocks=2,heads_fastest=1
 //   remake: kdagen emit gdn --pass bwd
+//
+//   _rsqrt_row_sum_q_q = rsqrt(sum_d(q*q) + eps)                                                         [spec:16]
+//   _rsqrt_row_sum_k_k = rsqrt(sum_d(k*k) + eps)                                                         [spec:17]
+//   dbeta_raw = dbeta*sigmoid'(beta_raw)    -> bf16                                                      [spec:20]
+//   dg = suffix_sum_t(dg_c) + dg_T                                                                       [spec:14]
+//   da_raw = -dg*exp(A_log)*sigmoid(a_raw + dt_bias)    -> bf16                                          [spec:14]
+//   ddt_bias = sum_{b,n}(sum_t(da_raw))    -> param gradient, f32                                        [spec:14]
+//   dA_log = -sum_{b,n}(sum_t(dg*softplus(a_raw + dt_bias)))*exp(A_log)    -> param gradient, f32        [spec:14]
+//   _q_rsqrt_row_sum_q_q = q*_rsqrt_row_sum_q_q                                                          [spec:10]
+//   dq = (dq_n - _q_rsqrt_row_sum_q_q*sum_d(dq_n*_q_rsqrt_row_sum_q_q))*_rsqrt_row_sum_q_q    -> bf16    [spec:10]
+//   _k_rsqrt_row_sum_k_k = k*_rsqrt_row_sum_k_k                                                          [spec:10]
+//   dk = (dk_n - _k_rsqrt_row_sum_k_k*sum_d(dk_n*_k_rsqrt_row_sum_k_k))*_rsqrt_row_sum_k_k    -> bf16    [spec:10]
 #include <kdagen/device.cuh>
 
 constexpr float eps = 1e-06f;  // eps
@@ -27,8 +39,8 @@ struct Arguments {
   float* ddt_bias;  // param_gradient [h]
   long long* first_tile;  // workspace
   long long* sequence_start;  // workspace
-  float* _33_sum_partial;  // workspace
-  float* _33_sum_columns;  // workspace
+  float* _sum_total_dg_sum_partial;  // workspace
+  float* _sum_total_dg_sum_columns;  // workspace
   float* ddt_bias_sum_partial;  // workspace
   float* ddt_bias_sum_columns;  // workspace
   const void* cu_seqlens;  // null: batch rows of equal length
@@ -98,16 +110,16 @@ KD_FUNCTION void gdn_bwd_tiles(const Arguments& arguments, float* shared) {
   const int row = step_row, first_row = 8 * block;
   (void)lane, (void)row, (void)column, (void)first_row;
   float* const dg_c_shared = shared + 0;
-  float* const _30_shared = shared + 16;
+  float* const _dg_a_raw_plus_a_raw_shared = shared + 16;
   float* const da_raw_shared = shared + 32;
   const long long groups = (arguments.tiles + 7) / 8;
   const long long head = blockIdx.x % arguments.heads, group = blockIdx.x / arguments.heads;
   (void)shared, (void)groups, (void)head;
   const float dt_bias = to_float(*(arguments.dt_bias + head));          // [gdn.cpp:12]
   const float A_log = to_float(*(arguments.A_log + head));              // [gdn.cpp:12]
-  const float _1 = expf(A_log);                                         // [gdn.cpp:14]
+  const float _exp_A_log = expf(A_log);                                 // [gdn.cpp:14]
   const long long segment = group;
-  float _33_sum = 0.0f;
+  float _sum_total_dg_sum = 0.0f;
   float ddt_bias_sum = 0.0f;
   const long long first = segment * 8, last = first + 8 < arguments.tiles ? first + 8 : arguments.tiles;
   for (long long number = first; number < last; ++number) {
@@ -128,68 +140,68 @@ KD_FUNCTION void gdn_bwd_tiles(const Arguments& arguments, float* shared) {
 
     float q[8];                                                         // [gdn.cpp:10]
     load_row<aligned>(arguments.q.at(tile.batch, tile.token + row, head), lane, row < tile.rows, q);
-    const float _12 = row_dot(q, q, lane);                              // [gdn.cpp:16]
+    const float _row_sum_q_q = row_dot(q, q, lane);                     // [gdn.cpp:16]
     float k[8];                                                         // [gdn.cpp:10]
     load_row<aligned>(arguments.k.at(tile.batch, tile.token + row, head), lane, row < tile.rows, k);
-    const float _17 = row_dot(k, k, lane);                              // [gdn.cpp:17]
+    const float _row_sum_k_k = row_dot(k, k, lane);                     // [gdn.cpp:17]
     const float dg_c = row < tile.rows ? to_float(*(arguments.dg_c.at(tile.batch, tile.token + row, head))) : 0.0f;  // [gdn.cpp:18]
     if (lane == 0) dg_c_shared[row] = dg_c;
     float dq_n[8];                                                      // [gdn.cpp:16]
     load_row<aligned>(arguments.dq_n.at(tile.batch, tile.token + row, head), lane, row < tile.rows, dq_n);
-    const float _15 = approx_rsqrt(_12 + eps);                          // [gdn.cpp:16]
-    float _43[8];
+    const float _rsqrt_row_sum_q_q = approx_rsqrt(_row_sum_q_q + eps);  // [gdn.cpp:16]
+    float _q_rsqrt_row_sum_q_q[8];
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
-      _43[i] = q[i] * _15;                                              // [gdn.cpp:10]
+      _q_rsqrt_row_sum_q_q[i] = q[i] * _rsqrt_row_sum_q_q;              // [gdn.cpp:10]
     }
-    const float _45 = row_dot(dq_n, _43, lane);                         // [gdn.cpp:10]
+    const float _row_sum_dq_n_times_q = row_dot(dq_n, _q_rsqrt_row_sum_q_q, lane);      // [gdn.cpp:10]
     float dq[8];
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
-      dq[i] = (dq_n[i] - _43[i] * _45) * _15;                           // [gdn.cpp:10]
+      dq[i] = (dq_n[i] - _q_rsqrt_row_sum_q_q[i] * _row_sum_dq_n_times_q) * _rsqrt_row_sum_q_q;     // [gdn.cpp:10]
     }
     if (row < tile.rows) store_row<aligned>(arguments.dq.at(tile.batch, tile.token + row, head), lane, dq);  // [gdn.cpp:10]
     float dk_n[8];                                                      // [gdn.cpp:17]
     load_row<aligned>(arguments.dk_n.at(tile.batch, tile.token + row, head), lane, row < tile.rows, dk_n);
-    const float _19 = approx_rsqrt(_17 + eps);                          // [gdn.cpp:17]
-    float _48[8];
+    const float _rsqrt_row_sum_k_k = approx_rsqrt(_row_sum_k_k + eps);  // [gdn.cpp:17]
+    float _k_rsqrt_row_sum_k_k[8];
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
-      _48[i] = k[i] * _19;                                              // [gdn.cpp:10]
+      _k_rsqrt_row_sum_k_k[i] = k[i] * _rsqrt_row_sum_k_k;              // [gdn.cpp:10]
     }
-    const float _50 = row_dot(dk_n, _48, lane);                         // [gdn.cpp:10]
+    const float _row_sum_dk_n_times_k = row_dot(dk_n, _k_rsqrt_row_sum_k_k, lane);      // [gdn.cpp:10]
     float dk[8];
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
-      dk[i] = (dk_n[i] - _48[i] * _50) * _19;                           // [gdn.cpp:10]
+      dk[i] = (dk_n[i] - _k_rsqrt_row_sum_k_k[i] * _row_sum_dk_n_times_k) * _rsqrt_row_sum_k_k;     // [gdn.cpp:10]
     }
     if (row < tile.rows) store_row<aligned>(arguments.dk.at(tile.batch, tile.token + row, head), lane, dk);  // [gdn.cpp:10]
     const float dbeta = row < tile.rows ? to_float(*(arguments.dbeta.at(tile.batch, tile.token + row, head))) : 0.0f;  // [gdn.cpp:20]
     const float beta_raw = row < tile.rows ? to_float(*(arguments.beta_raw.at(tile.batch, tile.token + row, head))) : 0.0f;  // [gdn.cpp:11]
-    const float _23 = approx_exp2(-fabsf(beta_raw) * log2e);            // [gdn.cpp:20]
-    const float _26 = approx_rcp(1.0f + _23);                           // [gdn.cpp:20]
-    const float dbeta_raw = dbeta * (_23 * _26 * _26);                  // [gdn.cpp:20]
+    const float _exp2_minus_abs_beta_raw = approx_exp2(-fabsf(beta_raw) * log2e);       // [gdn.cpp:20]
+    const float _rcp_beta_raw = approx_rcp(1.0f + _exp2_minus_abs_beta_raw);            // [gdn.cpp:20]
+    const float dbeta_raw = dbeta * (_exp2_minus_abs_beta_raw * _rcp_beta_raw * _rcp_beta_raw);     // [gdn.cpp:20]
     if (row < tile.rows && lane == 0) *(arguments.dbeta_raw.at(tile.batch, tile.token + row, head)) = to<bf16>(dbeta_raw);  // [gdn.cpp:11]
     block_barrier();  // dg_c_shared is complete
-    const float _29 = row_scan<false, true>(dg_c_shared, row, tile.rows);               // [gdn.cpp:15]
+    const float _suffix_dg_c = row_scan<false, true>(dg_c_shared, row, tile.rows);      // [gdn.cpp:15]
     const float dg_T = to_float(*(arguments.dg_T.at(head, number, 0)));                 // [gdn.cpp:19]
-    const float dg = _29 + dg_T;                                        // [gdn.cpp:14]
+    const float dg = _suffix_dg_c + dg_T;                               // [gdn.cpp:14]
     const float a_raw = row < tile.rows ? to_float(*(arguments.a_raw.at(tile.batch, tile.token + row, head))) : 0.0f;  // [gdn.cpp:11]
-    const float _2 = a_raw + dt_bias;                                   // [gdn.cpp:14]
-    const float _8 = approx_exp2(-fabsf(_2) * log2e);                   // [gdn.cpp:14]
-    const float _30 = dg * ((_2 < 0.0f ? 0.0f : _2) + log1pf(_8));      // [gdn.cpp:14]
-    if (lane == 0) _30_shared[row] = _30;
-    const float _35 = approx_rcp(1.0f + _8);                            // [gdn.cpp:14]
-    const float da_raw = -(dg * _1 * (0.0f <= _2 ? _35 : _8 * _35));    // [gdn.cpp:14]
+    const float _a_raw_plus_dt_bias = a_raw + dt_bias;                  // [gdn.cpp:14]
+    const float _exp2_a_raw = approx_exp2(-fabsf(_a_raw_plus_dt_bias) * log2e);         // [gdn.cpp:14]
+    const float _dg_a_raw_plus_a_raw = dg * ((_a_raw_plus_dt_bias < 0.0f ? 0.0f : _a_raw_plus_dt_bias) + log1pf(_exp2_a_raw));  // [gdn.cpp:14]
+    if (lane == 0) _dg_a_raw_plus_a_raw_shared[row] = _dg_a_raw_plus_a_raw;
+    const float _rcp_exp2_a_raw = approx_rcp(1.0f + _exp2_a_raw);       // [gdn.cpp:14]
+    const float da_raw = -(dg * _exp_A_log * (0.0f <= _a_raw_plus_dt_bias ? _rcp_exp2_a_raw : _exp2_a_raw * _rcp_exp2_a_raw));  // [gdn.cpp:14]
     if (lane == 0) da_raw_shared[row] = da_raw;
     if (row < tile.rows && lane == 0) *(arguments.da_raw.at(tile.batch, tile.token + row, head)) = to<bf16>(da_raw);  // [gdn.cpp:11]
-    block_barrier();  // _30_shared is complete
-    const float _32 = row_total(_30_shared, tile.rows);                 // [gdn.cpp:14]
-    _33_sum += _32;                                                     // [gdn.cpp:14]
-    const float _41 = row_total(da_raw_shared, tile.rows);              // [gdn.cpp:14]
-    ddt_bias_sum += _41;                                                // [gdn.cpp:14]
+    block_barrier();  // _dg_a_raw_plus_a_raw_shared is complete
+    const float _total_dg = row_total(_dg_a_raw_plus_a_raw_shared, tile.rows);          // [gdn.cpp:14]
+    _sum_total_dg_sum += _total_dg;                                     // [gdn.cpp:14]
+    const float _total_da_raw = row_total(da_raw_shared, tile.rows);    // [gdn.cpp:14]
+    ddt_bias_sum += _total_da_raw;                                      // [gdn.cpp:14]
   }
-  if (threadIdx.x == 0) arguments._33_sum_partial[head * arguments.segments + segment] = _33_sum;
+  if (threadIdx.x == 0) arguments._sum_total_dg_sum_partial[head * arguments.segments + segment] = _sum_total_dg_sum;
   if (threadIdx.x == 0) arguments.ddt_bias_sum_partial[head * arguments.segments + segment] = ddt_bias_sum;
 }
 
@@ -214,7 +226,7 @@ KD_KERNEL(256, 0) void gdn_bwd_segments(const Arguments arguments) {
   const int part = static_cast<int>(threadIdx.x) / 32;
 
    {
-    const float* terms = arguments._33_sum_partial + head * arguments.segments * 1 + column;
+    const float* terms = arguments._sum_total_dg_sum_partial + head * arguments.segments * 1 + column;
     float sum = 0.0f;
     if (column < 1) {
       sum = tree_part(arguments.segments, part, 8, [&](long long segment) {
@@ -225,7 +237,7 @@ KD_KERNEL(256, 0) void gdn_bwd_segments(const Arguments arguments) {
     block_barrier();  // parts is complete
     if (part == 0 && column < 1) {
       const float* p = parts + threadIdx.x;
-      arguments._33_sum_columns[head * 1 + column] = ((p[0] + p[32]) + (p[64] + p[96])) + ((p[128] + p[160]) + (p[192] + p[224]));
+      arguments._sum_total_dg_sum_columns[head * 1 + column] = ((p[0] + p[32]) + (p[64] + p[96])) + ((p[128] + p[160]) + (p[192] + p[224]));
     }
     block_barrier();  // every thread is done with parts
   }
@@ -256,10 +268,10 @@ KD_FUNCTION void gdn_bwd_finish_body(const Arguments& arguments) {
   (void)lane;
   const long long head = blockIdx.x;
   (void)head;
-  const float _33 = arguments._33_sum_columns[head];
+  const float _sum_total_dg = arguments._sum_total_dg_sum_columns[head];
   const float ddt_bias = arguments.ddt_bias_sum_columns[head];
   const float A_log = to_float(*(arguments.A_log + head));              // [gdn.cpp:12]
-  const float dA_log = -(_33 * expf(A_log));                            // [gdn.cpp:14]
+  const float dA_log = -(_sum_total_dg * expf(A_log));                  // [gdn.cpp:14]
   if (threadIdx.x == 0) *(arguments.dA_log + head) = to<float>(dA_log);                 // [gdn.cpp:12]
   if (threadIdx.x == 0) *(arguments.ddt_bias + head) = to<float>(ddt_bias);             // [gdn.cpp:12]
 }

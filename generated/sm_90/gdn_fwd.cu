@@ -2,6 +2,13 @@
 // gdn forward: GDN preamble: scalar softplus gate, normalised q and k, beta
 //   spec 0bea7fc42201e792  sm_90  tile 16 rows x 128 columns in 1 step  threads=256,tiles_per_block=8,min_blocks=2,heads_fastest=1
 //   remake: kdagen emit gdn --pass fwd
+//
+//   g = -exp(A_log)*log2e*softplus(a_raw + dt_bias)                                                      [spec:14]
+//   g_c = cumsum_t(g)    -> f32                                                                          [spec:15]
+//   q_n = q*rsqrt(sum_d(q*q) + eps)    -> bf16                                                           [spec:16]
+//   k_n = k*rsqrt(sum_d(k*k) + eps)    -> bf16                                                           [spec:17]
+//   g_T = sum_t(g)    -> f32                                                                             [spec:15]
+//   beta = sigmoid(beta_raw)    -> bf16                                                                  [spec:20]
 #include <kdagen/device.cuh>
 
 constexpr float eps = 1e-06f;  // eps
@@ -92,9 +99,9 @@ KD_FUNCTION void gdn_fwd_tiles(const Arguments& arguments, float* shared) {
   const long long head = blockIdx.x % arguments.heads, group = blockIdx.x / arguments.heads;
   (void)shared, (void)groups, (void)head;
   const float A_log = to_float(*(arguments.A_log + head));              // [gdn.cpp:12]
-  const float _1 = expf(A_log);                                         // [gdn.cpp:14]
-  const float _2 = -_1;                                                 // [gdn.cpp:14]
-  const float _4 = _2 * log2e;                                          // [gdn.cpp:14]
+  const float _exp_A_log = expf(A_log);                                 // [gdn.cpp:14]
+  const float _minus_exp_A_log = -_exp_A_log;                           // [gdn.cpp:14]
+  const float _scaled_minus_exp_A_log = _minus_exp_A_log * log2e;       // [gdn.cpp:14]
   const float dt_bias = to_float(*(arguments.dt_bias + head));          // [gdn.cpp:12]
   const long long segment = group;
   const long long first = segment * 8, last = first + 8 < arguments.tiles ? first + 8 : arguments.tiles;
@@ -116,28 +123,28 @@ KD_FUNCTION void gdn_fwd_tiles(const Arguments& arguments, float* shared) {
     }
 
     const float a_raw = row < tile.rows ? to_float(*(arguments.a_raw.at(tile.batch, tile.token + row, head))) : 0.0f;  // [gdn.cpp:11]
-    const float _5 = a_raw + dt_bias;                                   // [gdn.cpp:14]
-    const float g = _4 * ((_5 < 0.0f ? 0.0f : _5) + log1pf(approx_exp2(-fabsf(_5) * log2e)));       // [gdn.cpp:14]
+    const float _a_raw_plus_dt_bias = a_raw + dt_bias;                  // [gdn.cpp:14]
+    const float g = _scaled_minus_exp_A_log * ((_a_raw_plus_dt_bias < 0.0f ? 0.0f : _a_raw_plus_dt_bias) + log1pf(approx_exp2(-fabsf(_a_raw_plus_dt_bias) * log2e)));  // [gdn.cpp:14]
     block_barrier();  // every thread is done with g_shared
     if (lane == 0) g_shared[row] = g;
     float q[8];                                                         // [gdn.cpp:10]
     load_row<aligned>(arguments.q.at(tile.batch, tile.token + row, head), lane, row < tile.rows, q);
-    const float _14 = row_dot(q, q, lane);                              // [gdn.cpp:16]
+    const float _row_sum_q_q = row_dot(q, q, lane);                     // [gdn.cpp:16]
     float k[8];                                                         // [gdn.cpp:10]
     load_row<aligned>(arguments.k.at(tile.batch, tile.token + row, head), lane, row < tile.rows, k);
-    const float _19 = row_dot(k, k, lane);                              // [gdn.cpp:17]
-    const float _17 = approx_rsqrt(_14 + eps);                          // [gdn.cpp:16]
+    const float _row_sum_k_k = row_dot(k, k, lane);                     // [gdn.cpp:17]
+    const float _rsqrt_row_sum_q_q = approx_rsqrt(_row_sum_q_q + eps);  // [gdn.cpp:16]
     float q_n[8];
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
-      q_n[i] = q[i] * _17;                                              // [gdn.cpp:16]
+      q_n[i] = q[i] * _rsqrt_row_sum_q_q;                               // [gdn.cpp:16]
     }
     if (row < tile.rows) store_row<aligned>(arguments.q_n.at(tile.batch, tile.token + row, head), lane, q_n);  // [gdn.cpp:16]
-    const float _21 = approx_rsqrt(_19 + eps);                          // [gdn.cpp:17]
+    const float _rsqrt_row_sum_k_k = approx_rsqrt(_row_sum_k_k + eps);  // [gdn.cpp:17]
     float k_n[8];
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
-      k_n[i] = k[i] * _21;                                              // [gdn.cpp:17]
+      k_n[i] = k[i] * _rsqrt_row_sum_k_k;                               // [gdn.cpp:17]
     }
     if (row < tile.rows) store_row<aligned>(arguments.k_n.at(tile.batch, tile.token + row, head), lane, k_n);  // [gdn.cpp:17]
     const float beta_raw = row < tile.rows ? to_float(*(arguments.beta_raw.at(tile.batch, tile.token + row, head))) : 0.0f;  // [gdn.cpp:11]

@@ -2,6 +2,16 @@
 // gla backward, derived: GLA preamble: log-sigmoid gate per feature, decayed q and k
 //   spec 2149f416e8cc6f20  sm_90  tile 16 rows x 128 columns in 1 step  threads=256,tiles_per_block=8,min_blocks=2,heads_fastest=1
 //   remake: kdagen emit gla --pass bwd
+//
+//   g = -softplus(-g_raw)*(gate_divisor^-1*log2e)                                                        [spec:14]
+//   g_c = cumsum_t(g)                                                                                    [spec:15]
+//   g_T = sum_t(g)                                                                                       [spec:15]
+//   q_d = q*2^g_c*scale                                                                                  [spec:16]
+//   k_r = k*2^(g_T - g_c)                                                                                [spec:17]
+//   dk = dk_r*2^(g_T - g_c)    -> bf16                                                                   [spec:17]
+//   dq = dq_d*2^g_c*scale    -> bf16                                                                     [spec:16]
+//   dg = suffix_sum_t(dq_d*round_bf16(q_d) + dg_c) + cumsum_t_exclusive(dk_r*round_bf16(k_r)) + dg_T     [spec:14]
+//   dg_raw = dg*sigmoid(-g_raw)*gate_divisor^-1    -> bf16                                               [spec:14]
 #include <kdagen/device.cuh>
 
 constexpr float gate_divisor_1 = 0.0625f;  // gate_divisor^-1
@@ -60,8 +70,8 @@ KD_FUNCTION void gla_bwd_tiles(const Arguments& arguments, float* shared) {
   const int row = step_row, first_row = 8 * block;
   (void)lane, (void)row, (void)column, (void)first_row;
   float* const g_blocks = shared + 0;
-  float* const _22_blocks = shared + 256;
-  float* const _19_blocks = shared + 512;
+  float* const _dq_d_plus_dg_c_blocks = shared + 256;
+  float* const _dk_r_round_k_r_blocks = shared + 512;
   const long long groups = (arguments.tiles + 7) / 8;
   const long long head = blockIdx.x % arguments.heads, group = blockIdx.x / arguments.heads;
   (void)shared, (void)groups, (void)head;
@@ -85,14 +95,14 @@ KD_FUNCTION void gla_bwd_tiles(const Arguments& arguments, float* shared) {
     float g_raw[8];                                                     // [gla.cpp:12]
     #pragma unroll
     for (int i = 0; i < 8; ++i) g_raw[i] = first_row + i < tile.rows ? to_float(arguments.g_raw.at(tile.batch, tile.token + (first_row + i), head)[column]) : 0.0f;
-    float _1[8];
-    float _7[8];
+    float _minus_g_raw[8];
+    float _exp2_g_raw[8];
     float g[8];
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
-      _1[i] = -g_raw[i];                                                // [gla.cpp:14]
-      _7[i] = approx_exp2(-fabsf(_1[i]) * log2e);                       // [gla.cpp:14]
-      g[i] = -((_1[i] < 0.0f ? 0.0f : _1[i]) + log1pf(_7[i])) * gate_divisor_1_log2e;   // [gla.cpp:14]
+      _minus_g_raw[i] = -g_raw[i];                                      // [gla.cpp:14]
+      _exp2_g_raw[i] = approx_exp2(-fabsf(_minus_g_raw[i]) * log2e);    // [gla.cpp:14]
+      g[i] = -((_minus_g_raw[i] < 0.0f ? 0.0f : _minus_g_raw[i]) + log1pf(_exp2_g_raw[i])) * gate_divisor_1_log2e;  // [gla.cpp:14]
     }
     // cumulative sum of g: inside blocks of 8 rows, absent rows skipped                // [gla.cpp:15]
     float g_c[8];
@@ -122,56 +132,56 @@ KD_FUNCTION void gla_bwd_tiles(const Arguments& arguments, float* shared) {
     float q[8];                                                         // [gla.cpp:12]
     #pragma unroll
     for (int i = 0; i < 8; ++i) q[i] = first_row + i < tile.rows ? to_float(arguments.q.at(tile.batch, tile.token + (first_row + i), head)[column]) : 0.0f;
-    float _12[8];
-    float _21[8];
+    float _exp2_g_c[8];
+    float _dq_d_round_q_d[8];
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
-      _12[i] = approx_exp2(g_c[i]);                                     // [gla.cpp:16]
-      const float q_d = q[i] * _12[i] * scale;                          // [gla.cpp:16]
-      _21[i] = dq_d[i] * to_float(to<bf16>(q_d));                       // [gla.cpp:16]
+      _exp2_g_c[i] = approx_exp2(g_c[i]);                               // [gla.cpp:16]
+      const float q_d = q[i] * _exp2_g_c[i] * scale;                    // [gla.cpp:16]
+      _dq_d_round_q_d[i] = dq_d[i] * to_float(to<bf16>(q_d));           // [gla.cpp:16]
     }
     float dg_c[8];                                                      // [gla.cpp:18]
     #pragma unroll
     for (int i = 0; i < 8; ++i) dg_c[i] = first_row + i < tile.rows ? to_float(arguments.dg_c.at(tile.batch, tile.token + (first_row + i), head)[column]) : 0.0f;
-    float _22[8];
+    float _dq_d_plus_dg_c[8];
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
-      _22[i] = _21[i] + dg_c[i];                                        // [gla.cpp:14]
+      _dq_d_plus_dg_c[i] = _dq_d_round_q_d[i] + dg_c[i];                // [gla.cpp:14]
     }
-    // suffix sum of _22: inside blocks of 8 rows, absent rows skipped  // [gla.cpp:14]
-    float _23[8];
+    // suffix sum of _dq_d_plus_dg_c: inside blocks of 8 rows, absent rows skipped      // [gla.cpp:14]
+    float _suffix_dq_d_plus_dg_c[8];
     #pragma unroll
     for (int i = 7; i >= 0; --i) {
-      const float term = first_row + i < tile.rows ? _22[i] : 0.0f;
-      _23[i] = i == 7 ? term : _23[i + 1] + term;
+      const float term = first_row + i < tile.rows ? _dq_d_plus_dg_c[i] : 0.0f;
+      _suffix_dq_d_plus_dg_c[i] = i == 7 ? term : _suffix_dq_d_plus_dg_c[i + 1] + term;
     }
-    _22_blocks[block * 128 + column] = _23[0];
+    _dq_d_plus_dg_c_blocks[block * 128 + column] = _suffix_dq_d_plus_dg_c[0];
     float dk_r[8];                                                      // [gla.cpp:17]
     #pragma unroll
     for (int i = 0; i < 8; ++i) dk_r[i] = first_row + i < tile.rows ? to_float(arguments.dk_r.at(tile.batch, tile.token + (first_row + i), head)[column]) : 0.0f;
     float k[8];                                                         // [gla.cpp:12]
     #pragma unroll
     for (int i = 0; i < 8; ++i) k[i] = first_row + i < tile.rows ? to_float(arguments.k.at(tile.batch, tile.token + (first_row + i), head)[column]) : 0.0f;
-    float _15[8];
-    float _19[8];
+    float _exp2_g_T_minus_g_c[8];
+    float _dk_r_round_k_r[8];
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
-      _15[i] = approx_exp2(g_T - g_c[i]);                               // [gla.cpp:17]
-      const float k_r = k[i] * _15[i];                                  // [gla.cpp:17]
-      _19[i] = dk_r[i] * to_float(to<bf16>(k_r));                       // [gla.cpp:17]
+      _exp2_g_T_minus_g_c[i] = approx_exp2(g_T - g_c[i]);               // [gla.cpp:17]
+      const float k_r = k[i] * _exp2_g_T_minus_g_c[i];                  // [gla.cpp:17]
+      _dk_r_round_k_r[i] = dk_r[i] * to_float(to<bf16>(k_r));           // [gla.cpp:17]
     }
-    // cumulative sum of _19: inside blocks of 8 rows, absent rows skipped              // [gla.cpp:14]
-    float _24[8];
+    // cumulative sum of _dk_r_round_k_r: inside blocks of 8 rows, absent rows skipped  // [gla.cpp:14]
+    float _prefix_dk_r_round_k_r[8];
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
-      const float term = first_row + i < tile.rows ? _19[i] : 0.0f;
-      _24[i] = i == 0 ? term : _24[i - 1] + term;
+      const float term = first_row + i < tile.rows ? _dk_r_round_k_r[i] : 0.0f;
+      _prefix_dk_r_round_k_r[i] = i == 0 ? term : _prefix_dk_r_round_k_r[i - 1] + term;
     }
-    _19_blocks[block * 128 + column] = _24[7];
+    _dk_r_round_k_r_blocks[block * 128 + column] = _prefix_dk_r_round_k_r[7];
     float dq[8];
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
-      dq[i] = dq_d[i] * _12[i] * scale;                                 // [gla.cpp:16]
+      dq[i] = dq_d[i] * _exp2_g_c[i] * scale;                           // [gla.cpp:16]
     }
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
@@ -180,45 +190,45 @@ KD_FUNCTION void gla_bwd_tiles(const Arguments& arguments, float* shared) {
     float dk[8];
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
-      dk[i] = dk_r[i] * _15[i];                                         // [gla.cpp:17]
+      dk[i] = dk_r[i] * _exp2_g_T_minus_g_c[i];                         // [gla.cpp:17]
     }
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
       if (first_row + i < tile.rows) arguments.dk.at(tile.batch, tile.token + (first_row + i), head)[column] = to<bf16>(dk[i]);  // [gla.cpp:12]
     }
-    block_barrier();  // _22_blocks is complete
+    block_barrier();  // _dq_d_plus_dg_c_blocks is complete
     // and the blocks after
-    float _23_before = 0.0f;
-    float _23_carry = 0.0f;
+    float _suffix_dq_d_plus_dg_c_before = 0.0f;
+    float _suffix_dq_d_plus_dg_c_carry = 0.0f;
     #pragma unroll
     for (int b = 1; b >= 0; --b) {
-      if (b == block) _23_before = _23_carry;
-      _23_carry += _22_blocks[b * 128 + column];
+      if (b == block) _suffix_dq_d_plus_dg_c_before = _suffix_dq_d_plus_dg_c_carry;
+      _suffix_dq_d_plus_dg_c_carry += _dq_d_plus_dg_c_blocks[b * 128 + column];
     }
     #pragma unroll
-    for (int i = 0; i < 8; ++i) _23[i] = _23_before + _23[i];
+    for (int i = 0; i < 8; ++i) _suffix_dq_d_plus_dg_c[i] = _suffix_dq_d_plus_dg_c_before + _suffix_dq_d_plus_dg_c[i];
     // and the blocks before
-    float _24_before = 0.0f;
-    float _24_carry = 0.0f;
+    float _prefix_dk_r_round_k_r_before = 0.0f;
+    float _prefix_dk_r_round_k_r_carry = 0.0f;
     #pragma unroll
     for (int b = 0; b < 2; ++b) {
-      if (b == block) _24_before = _24_carry;
-      _24_carry += _19_blocks[b * 128 + column];
+      if (b == block) _prefix_dk_r_round_k_r_before = _prefix_dk_r_round_k_r_carry;
+      _prefix_dk_r_round_k_r_carry += _dk_r_round_k_r_blocks[b * 128 + column];
     }
     #pragma unroll
-    for (int i = 7; i >= 0; --i) _24[i] = i == 0 ? _24_before : _24_before + _24[i - 1];
-    float _25[8];
+    for (int i = 7; i >= 0; --i) _prefix_dk_r_round_k_r[i] = i == 0 ? _prefix_dk_r_round_k_r_before : _prefix_dk_r_round_k_r_before + _prefix_dk_r_round_k_r[i - 1];
+    float _dq_d_plus_dk_r[8];
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
-      _25[i] = _23[i] + _24[i];                                         // [gla.cpp:14]
+      _dq_d_plus_dk_r[i] = _suffix_dq_d_plus_dg_c[i] + _prefix_dk_r_round_k_r[i];       // [gla.cpp:14]
     }
     const float dg_T = to_float((arguments.dg_T.at(head, number, 0))[column]);          // [gla.cpp:19]
     float dg_raw[8];
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
-      const float dg = _25[i] + dg_T;                                   // [gla.cpp:14]
-      const float _28 = approx_rcp(1.0f + _7[i]);                       // [gla.cpp:14]
-      dg_raw[i] = dg * (0.0f <= _1[i] ? _28 : _7[i] * _28) * gate_divisor_1;            // [gla.cpp:14]
+      const float dg = _dq_d_plus_dk_r[i] + dg_T;                       // [gla.cpp:14]
+      const float _rcp_exp2_g_raw = approx_rcp(1.0f + _exp2_g_raw[i]);  // [gla.cpp:14]
+      dg_raw[i] = dg * (0.0f <= _minus_g_raw[i] ? _rcp_exp2_g_raw : _exp2_g_raw[i] * _rcp_exp2_g_raw) * gate_divisor_1;  // [gla.cpp:14]
     }
     #pragma unroll
     for (int i = 0; i < 8; ++i) {

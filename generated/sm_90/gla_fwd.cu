@@ -2,6 +2,12 @@
 // gla forward: GLA preamble: log-sigmoid gate per feature, decayed q and k
 //   spec 2149f416e8cc6f20  sm_90  tile 16 rows x 128 columns in 1 step  threads=256,tiles_per_block=8,min_blocks=2,heads_fastest=1
 //   remake: kdagen emit gla --pass fwd
+//
+//   g = -softplus(-g_raw)*(gate_divisor^-1*log2e)                                                        [spec:14]
+//   g_c = cumsum_t(g)    -> f32                                                                          [spec:15]
+//   q_d = q*2^g_c*scale    -> bf16                                                                       [spec:16]
+//   g_T = sum_t(g)    -> f32                                                                             [spec:15]
+//   k_r = k*2^(g_T - g_c)    -> bf16                                                                     [spec:17]
 #include <kdagen/device.cuh>
 
 constexpr float gate_divisor_1_log2e = 0.09016844f;  // gate_divisor^-1*log2e
@@ -83,8 +89,8 @@ KD_FUNCTION void gla_fwd_tiles(const Arguments& arguments, float* shared) {
     float g[8];
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
-      const float _1 = -g_raw[i];                                       // [gla.cpp:14]
-      g[i] = -((_1 < 0.0f ? 0.0f : _1) + log1pf(approx_exp2(-fabsf(_1) * log2e))) * gate_divisor_1_log2e;  // [gla.cpp:14]
+      const float _minus_g_raw = -g_raw[i];                             // [gla.cpp:14]
+      g[i] = -((_minus_g_raw < 0.0f ? 0.0f : _minus_g_raw) + log1pf(approx_exp2(-fabsf(_minus_g_raw) * log2e))) * gate_divisor_1_log2e;  // [gla.cpp:14]
     }
     block_barrier();  // every thread is done with g_blocks
     // cumulative sum of g: inside blocks of 8 rows, absent rows skipped                // [gla.cpp:15]

@@ -3,6 +3,21 @@
 //   anchor=none gt=k2 handover=raw
 //   spec a25b27c2244acaac  sm_90  tile 16 rows x 128 columns in 1 step  threads=256,tiles_per_block=8,min_blocks=2,heads_fastest=1
 //   remake: kdagen emit kda_k1 --pass fwd
+//
+//   q_inv = rsqrt(sum_d(q*q) + eps)                                                                      [spec:25]
+//   q_n = q*q_inv                                                                                        [spec:25]
+//   k_inv = rsqrt(sum_d(k*k) + eps)                                                                      [spec:26]
+//   k_n = k*k_inv                                                                                        [spec:26]
+//   z = exp(A_log)*(g_raw + dt_bias)                                                                     [spec:27]
+//   g = sigmoid(z)*(log2e*lower_bound)                                                                   [spec:28]
+//   g_c = cumsum_t(g)                                                                                    [spec:29]
+//   g_T = sum_t(g)    -> f32                                                                             [spec:29]
+//   q_d = q_n*2^g_c*scale    -> bf16                                                                     [spec:33]
+//   k_d = k_n*2^g_c    -> bf16                                                                           [spec:34]
+//   k_i = k_n*2^(-g_c)    -> bf16                                                                        [spec:35]
+//   k_r = k_n*(2^g_T*2^(-g_c))    -> bf16                                                                [spec:36]
+//   beta = sigmoid(beta_raw)    -> bf16                                                                  [spec:50]
+//   v_out = v    -> bf16                                                                                 [spec:49]
 #include <kdagen/device.cuh>
 
 constexpr float eps = 1e-06f;  // eps
@@ -95,12 +110,12 @@ KD_FUNCTION void kda_k1_fwd_tiles(const Arguments& arguments, float* shared) {
   (void)lane, (void)row, (void)column, (void)first_row;
   float* const g_blocks = shared + 0;
   float* const g_c_shared = shared + 256;
-  float* const _28_shared = shared + 2304;
+  float* const _exp2_g_T_shared = shared + 2304;
   const long long groups = (arguments.tiles + 7) / 8;
   const long long head = blockIdx.x % arguments.heads, group = blockIdx.x / arguments.heads;
   (void)shared, (void)groups, (void)head;
   const float A_log = to_float(*(arguments.A_log + head));              // [kda_k1.cpp:23]
-  const float _8 = expf(A_log);                                         // [kda_k1.cpp:27]
+  const float _exp_A_log = expf(A_log);                                 // [kda_k1.cpp:27]
   const float dt_bias = to_float((arguments.dt_bias + head * 128)[column]);             // [kda_k1.cpp:23]
   const long long segment = group;
   const long long first = segment * 8, last = first + 8 < arguments.tiles ? first + 8 : arguments.tiles;
@@ -125,10 +140,10 @@ KD_FUNCTION void kda_k1_fwd_tiles(const Arguments& arguments, float* shared) {
 
     float q[8];                                                         // [kda_k1.cpp:21]
     load_row<aligned>(arguments.q.at(tile.batch, tile.token + row, head), lane, row < tile.rows, q);
-    const float _2 = row_dot(q, q, lane);                               // [kda_k1.cpp:25]
+    const float _row_sum_q_q = row_dot(q, q, lane);                     // [kda_k1.cpp:25]
     float k[8];                                                         // [kda_k1.cpp:21]
     load_row<aligned>(arguments.k.at(tile.batch, tile.token + row, head), lane, row < tile.rows, k);
-    const float _6 = row_dot(k, k, lane);                               // [kda_k1.cpp:26]
+    const float _row_sum_k_k = row_dot(k, k, lane);                     // [kda_k1.cpp:26]
     float v[8];                                                         // [kda_k1.cpp:22]
     load_row<aligned>(arguments.v.at(tile.batch, tile.token + row, head), lane, row < tile.rows, v);
     if (row < tile.rows) store_row<aligned>(arguments.v_out.at(tile.batch, tile.token + row, head), lane, v);  // [kda_k1.cpp:49]
@@ -149,10 +164,10 @@ KD_FUNCTION void kda_k1_fwd_tiles(const Arguments& arguments, float* shared) {
     float g[8];
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
-      const float z = _8 * (g_raw[i] + dt_bias);                        // [kda_k1.cpp:27]
-      const float _15 = approx_exp2(-fabsf(z) * log2e);                 // [kda_k1.cpp:28]
-      const float _18 = approx_rcp(1.0f + _15);                         // [kda_k1.cpp:28]
-      g[i] = (0.0f <= z ? _18 : _15 * _18) * log2e_lower_bound;         // [kda_k1.cpp:28]
+      const float z = _exp_A_log * (g_raw[i] + dt_bias);                // [kda_k1.cpp:27]
+      const float _exp2_minus_abs_z = approx_exp2(-fabsf(z) * log2e);   // [kda_k1.cpp:28]
+      const float _rcp_exp2_minus_abs_z = approx_rcp(1.0f + _exp2_minus_abs_z);         // [kda_k1.cpp:28]
+      g[i] = (0.0f <= z ? _rcp_exp2_minus_abs_z : _exp2_minus_abs_z * _rcp_exp2_minus_abs_z) * log2e_lower_bound;  // [kda_k1.cpp:28]
     }
     // cumulative sum of g: inside blocks of 8 rows, absent rows skipped                // [kda_k1.cpp:29]
     float g_c_column[8];
@@ -179,9 +194,9 @@ KD_FUNCTION void kda_k1_fwd_tiles(const Arguments& arguments, float* shared) {
     if (block == 0) (arguments.g_T.at(head, number, 0))[column] = to<float>(g_T);       // [kda_k1.cpp:47]
     #pragma unroll
     for (int i = 0; i < 8; ++i) g_c_shared[(first_row + i) * 128 + column] = g_c_column[i];
-    const float _28_column = approx_exp2(g_T);                          // [kda_k1.cpp:36]
-    if (block == 0) _28_shared[column] = _28_column;
-    const float q_inv = approx_rsqrt(_2 + eps);                         // [kda_k1.cpp:25]
+    const float _exp2_g_T_column = approx_exp2(g_T);                    // [kda_k1.cpp:36]
+    if (block == 0) _exp2_g_T_shared[column] = _exp2_g_T_column;
+    const float q_inv = approx_rsqrt(_row_sum_q_q + eps);               // [kda_k1.cpp:25]
     float q_n[8];
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
@@ -191,38 +206,38 @@ KD_FUNCTION void kda_k1_fwd_tiles(const Arguments& arguments, float* shared) {
     float g_c[8];
     load4<true>(&g_c_shared[row * 128 + 4 * lane], &g_c[0]);
     load4<true>(&g_c_shared[row * 128 + 64 + 4 * lane], &g_c[4]);
-    float _23[8];
+    float _exp2_g_c[8];
     float q_d[8];
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
-      _23[i] = approx_exp2(g_c[i]);                                     // [kda_k1.cpp:33]
-      q_d[i] = q_n[i] * _23[i] * scale;                                 // [kda_k1.cpp:33]
+      _exp2_g_c[i] = approx_exp2(g_c[i]);                               // [kda_k1.cpp:33]
+      q_d[i] = q_n[i] * _exp2_g_c[i] * scale;                           // [kda_k1.cpp:33]
     }
     if (row < tile.rows) store_row<aligned>(arguments.q_d.at(tile.batch, tile.token + row, head), lane, q_d);  // [kda_k1.cpp:33]
-    const float k_inv = approx_rsqrt(_6 + eps);                         // [kda_k1.cpp:26]
+    const float k_inv = approx_rsqrt(_row_sum_k_k + eps);               // [kda_k1.cpp:26]
     float k_n[8];
     float k_d[8];
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
       k_n[i] = k[i] * k_inv;                                            // [kda_k1.cpp:26]
-      k_d[i] = k_n[i] * _23[i];                                         // [kda_k1.cpp:34]
+      k_d[i] = k_n[i] * _exp2_g_c[i];                                   // [kda_k1.cpp:34]
     }
     if (row < tile.rows) store_row<aligned>(arguments.k_d.at(tile.batch, tile.token + row, head), lane, k_d);  // [kda_k1.cpp:34]
-    float _27[8];
+    float _exp2_minus_g_c[8];
     float k_i[8];
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
-      _27[i] = approx_exp2(-g_c[i]);                                    // [kda_k1.cpp:35]
-      k_i[i] = k_n[i] * _27[i];                                         // [kda_k1.cpp:35]
+      _exp2_minus_g_c[i] = approx_exp2(-g_c[i]);                        // [kda_k1.cpp:35]
+      k_i[i] = k_n[i] * _exp2_minus_g_c[i];                             // [kda_k1.cpp:35]
     }
     if (row < tile.rows) store_row<aligned>(arguments.k_i.at(tile.batch, tile.token + row, head), lane, k_i);  // [kda_k1.cpp:35]
-    float _28[8];
-    load4<true>(&_28_shared[4 * lane], &_28[0]);
-    load4<true>(&_28_shared[64 + 4 * lane], &_28[4]);
+    float _exp2_g_T[8];
+    load4<true>(&_exp2_g_T_shared[4 * lane], &_exp2_g_T[0]);
+    load4<true>(&_exp2_g_T_shared[64 + 4 * lane], &_exp2_g_T[4]);
     float k_r[8];
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
-      k_r[i] = k_n[i] * (_28[i] * _27[i]);                              // [kda_k1.cpp:36]
+      k_r[i] = k_n[i] * (_exp2_g_T[i] * _exp2_minus_g_c[i]);            // [kda_k1.cpp:36]
     }
     if (row < tile.rows) store_row<aligned>(arguments.k_r.at(tile.batch, tile.token + row, head), lane, k_r);  // [kda_k1.cpp:36]
   }

@@ -2,6 +2,10 @@
 // l2norm backward, derived: y = x / sqrt(sum(x^2) + eps)
 //   spec a34a05ef4ed127d1  sm_90  tile 16 rows x 128 columns in 1 step  threads=256,tiles_per_block=8,min_blocks=2,heads_fastest=1
 //   remake: kdagen emit l2norm --pass bwd
+//
+//   _rsqrt_row_sum_x_x = rsqrt(sum_d(x*x) + eps)                                                         [spec:11]
+//   _x_rsqrt_row_sum_x_x = x*_rsqrt_row_sum_x_x                                                          [spec:10]
+//   dx = (dy - _x_rsqrt_row_sum_x_x*sum_d(dy*_x_rsqrt_row_sum_x_x))*_rsqrt_row_sum_x_x    -> bf16        [spec:10]
 #include <kdagen/device.cuh>
 
 constexpr float eps = 1e-06f;  // eps
@@ -98,20 +102,20 @@ KD_FUNCTION void l2norm_bwd_tiles(const Arguments& arguments, float* shared) {
 
     float x[8];                                                         // [l2norm.cpp:10]
     load_row<aligned>(arguments.x.at(tile.batch, tile.token + row, head), lane, row < tile.rows, x);
-    const float _2 = row_dot(x, x, lane);                               // [l2norm.cpp:11]
+    const float _row_sum_x_x = row_dot(x, x, lane);                     // [l2norm.cpp:11]
     float dy[8];                                                        // [l2norm.cpp:11]
     load_row<aligned>(arguments.dy.at(tile.batch, tile.token + row, head), lane, row < tile.rows, dy);
-    const float _5 = approx_rsqrt(_2 + eps);                            // [l2norm.cpp:11]
-    float _6[8];
+    const float _rsqrt_row_sum_x_x = approx_rsqrt(_row_sum_x_x + eps);  // [l2norm.cpp:11]
+    float _x_rsqrt_row_sum_x_x[8];
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
-      _6[i] = x[i] * _5;                                                // [l2norm.cpp:10]
+      _x_rsqrt_row_sum_x_x[i] = x[i] * _rsqrt_row_sum_x_x;              // [l2norm.cpp:10]
     }
-    const float _8 = row_dot(dy, _6, lane);                             // [l2norm.cpp:10]
+    const float _row_sum_dy = row_dot(dy, _x_rsqrt_row_sum_x_x, lane);  // [l2norm.cpp:10]
     float dx[8];
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
-      dx[i] = (dy[i] - _6[i] * _8) * _5;                                // [l2norm.cpp:10]
+      dx[i] = (dy[i] - _x_rsqrt_row_sum_x_x[i] * _row_sum_dy) * _rsqrt_row_sum_x_x;     // [l2norm.cpp:10]
     }
     if (row < tile.rows) store_row<aligned>(arguments.dx.at(tile.batch, tile.token + row, head), lane, dx);  // [l2norm.cpp:10]
   }

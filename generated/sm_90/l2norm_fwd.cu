@@ -2,6 +2,8 @@
 // l2norm forward: y = x / sqrt(sum(x^2) + eps)
 //   spec a34a05ef4ed127d1  sm_90  tile 16 rows x 128 columns in 1 step  threads=256,tiles_per_block=8,min_blocks=2,heads_fastest=1
 //   remake: kdagen emit l2norm --pass fwd
+//
+//   y = x*rsqrt(sum_d(x*x) + eps)    -> bf16                                                             [spec:11]
 #include <kdagen/device.cuh>
 
 constexpr float eps = 1e-06f;  // eps
@@ -97,12 +99,12 @@ KD_FUNCTION void l2norm_fwd_tiles(const Arguments& arguments, float* shared) {
 
     float x[8];                                                         // [l2norm.cpp:10]
     load_row<aligned>(arguments.x.at(tile.batch, tile.token + row, head), lane, row < tile.rows, x);
-    const float _2 = row_dot(x, x, lane);                               // [l2norm.cpp:11]
-    const float _5 = approx_rsqrt(_2 + eps);                            // [l2norm.cpp:11]
+    const float _row_sum_x_x = row_dot(x, x, lane);                     // [l2norm.cpp:11]
+    const float _rsqrt_row_sum_x_x = approx_rsqrt(_row_sum_x_x + eps);  // [l2norm.cpp:11]
     float y[8];
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
-      y[i] = x[i] * _5;                                                 // [l2norm.cpp:11]
+      y[i] = x[i] * _rsqrt_row_sum_x_x;                                 // [l2norm.cpp:11]
     }
     if (row < tile.rows) store_row<aligned>(arguments.y.at(tile.batch, tile.token + row, head), lane, y);  // [l2norm.cpp:11]
   }

@@ -2,6 +2,10 @@
 // rmsnorm backward, derived: y = weight * x / sqrt(mean(x^2) + eps)
 //   spec 42a9b56e26b8b6cf  sm_90  tile 16 rows x 128 columns in 1 step  threads=256,tiles_per_block=8,min_blocks=2,heads_fastest=1
 //   remake: kdagen emit rmsnorm --pass bwd
+//
+//   inv = rsqrt(sum_d(x*x)*0.0078125 + eps)                                                              [spec:12]
+//   dweight = sum_h(sum_{b,n}(sum_t(dy*(x*inv))))    -> param gradient, f32                              [spec:13]
+//   dx = (dy*weight - x*inv*(sum_d(dy*weight*(x*inv))*0.0078125))*inv    -> bf16                         [spec:10]
 #include <kdagen/device.cuh>
 
 constexpr float eps = 1e-06f;  // eps
@@ -14,8 +18,8 @@ struct Arguments {
   float* dweight;  // param_gradient [d]
   long long* first_tile;  // workspace
   long long* sequence_start;  // workspace
-  float* _11_sum_partial;  // workspace
-  float* _11_sum_columns;  // workspace
+  float* _sum_total_dy_x_inv_sum_partial;  // workspace
+  float* _sum_total_dy_x_inv_sum_columns;  // workspace
   const void* cu_seqlens;  // null: batch rows of equal length
   long long tokens;
   long long heads;
@@ -82,15 +86,15 @@ KD_FUNCTION void rmsnorm_bwd_tiles(const Arguments& arguments, float* shared) {
   const int column = static_cast<int>(threadIdx.x) % 128, block = static_cast<int>(threadIdx.x) / 128;
   const int row = step_row, first_row = 8 * block;
   (void)lane, (void)row, (void)column, (void)first_row;
-  float* const _9_blocks = shared + 0;
-  float* const _9_shared = shared + 256;
+  float* const _dy_x_inv_blocks = shared + 0;
+  float* const _dy_x_inv_shared = shared + 256;
   const long long groups = (arguments.tiles + 7) / 8;
   const long long head = blockIdx.x % arguments.heads, group = blockIdx.x / arguments.heads;
   (void)shared, (void)groups, (void)head;
   float weight[8];                                                      // [rmsnorm.cpp:11]
   load_row<aligned>(arguments.weight, lane, true, weight);
   const long long segment = group;
-  float _11_sum = 0.0f;
+  float _sum_total_dy_x_inv_sum = 0.0f;
   const long long first = segment * 8, last = first + 8 < arguments.tiles ? first + 8 : arguments.tiles;
   for (long long number = first; number < last; ++number) {
     const Tile tile = arguments.cu_seqlens != nullptr
@@ -107,53 +111,53 @@ KD_FUNCTION void rmsnorm_bwd_tiles(const Arguments& arguments, float* shared) {
 
     float x[8];                                                         // [rmsnorm.cpp:10]
     load_row<aligned>(arguments.x.at(tile.batch, tile.token + row, head), lane, row < tile.rows, x);
-    const float _2 = row_dot(x, x, lane);                               // [rmsnorm.cpp:12]
+    const float _row_sum_x_x = row_dot(x, x, lane);                     // [rmsnorm.cpp:12]
     float dy[8];                                                        // [rmsnorm.cpp:13]
     load_row<aligned>(arguments.dy.at(tile.batch, tile.token + row, head), lane, row < tile.rows, dy);
-    float _8[8];
+    float _dy_weight[8];
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
-      _8[i] = dy[i] * weight[i];                                        // [rmsnorm.cpp:13]
+      _dy_weight[i] = dy[i] * weight[i];                                // [rmsnorm.cpp:13]
     }
-    const float inv = approx_rsqrt(_2 * 0.0078125f + eps);              // [rmsnorm.cpp:12]
-    float _7[8];
+    const float inv = approx_rsqrt(_row_sum_x_x * 0.0078125f + eps);    // [rmsnorm.cpp:12]
+    float _x_inv[8];
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
-      _7[i] = x[i] * inv;                                               // [rmsnorm.cpp:13]
+      _x_inv[i] = x[i] * inv;                                           // [rmsnorm.cpp:13]
     }
-    const float _13 = row_dot(_8, _7, lane);                            // [rmsnorm.cpp:10]
-    const float _14 = _13 * 0.0078125f;                                 // [rmsnorm.cpp:10]
+    const float _row_sum_dy_weight_x_inv = row_dot(_dy_weight, _x_inv, lane);           // [rmsnorm.cpp:10]
+    const float _mul_dy = _row_sum_dy_weight_x_inv * 0.0078125f;        // [rmsnorm.cpp:10]
     float dx[8];
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
-      dx[i] = (_8[i] - _7[i] * _14) * inv;                              // [rmsnorm.cpp:10]
+      dx[i] = (_dy_weight[i] - _x_inv[i] * _mul_dy) * inv;              // [rmsnorm.cpp:10]
     }
     if (row < tile.rows) store_row<aligned>(arguments.dx.at(tile.batch, tile.token + row, head), lane, dx);  // [rmsnorm.cpp:10]
-    float _9[8];
+    float _dy_x_inv[8];
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
-      _9[i] = dy[i] * _7[i];                                            // [rmsnorm.cpp:13]
+      _dy_x_inv[i] = dy[i] * _x_inv[i];                                 // [rmsnorm.cpp:13]
     }
-    store4<true>(&_9_shared[row * 128 + 4 * lane], &_9[0]);
-    store4<true>(&_9_shared[row * 128 + 64 + 4 * lane], &_9[4]);
-    block_barrier();  // _9_shared is complete
-    float _9_column[8];
+    store4<true>(&_dy_x_inv_shared[row * 128 + 4 * lane], &_dy_x_inv[0]);
+    store4<true>(&_dy_x_inv_shared[row * 128 + 64 + 4 * lane], &_dy_x_inv[4]);
+    block_barrier();  // _dy_x_inv_shared is complete
+    float _dy_x_inv_column[8];
     #pragma unroll
-    for (int i = 0; i < 8; ++i) _9_column[i] = _9_shared[(first_row + i) * 128 + column];
-    // sum over the rows of _9: blocks of 8 rows first                  // [rmsnorm.cpp:13]
-    float _10_block = 0.0f;
+    for (int i = 0; i < 8; ++i) _dy_x_inv_column[i] = _dy_x_inv_shared[(first_row + i) * 128 + column];
+    // sum over the rows of _dy_x_inv: blocks of 8 rows first           // [rmsnorm.cpp:13]
+    float _total_dy_x_inv_block = 0.0f;
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
-      if (first_row + i < tile.rows) _10_block = i == 0 ? _9_column[i] : _10_block + _9_column[i];
+      if (first_row + i < tile.rows) _total_dy_x_inv_block = i == 0 ? _dy_x_inv_column[i] : _total_dy_x_inv_block + _dy_x_inv_column[i];
     }
-    _9_blocks[block * 128 + column] = _10_block;
-    block_barrier();  // _9_blocks is complete
-    float _10 = _9_blocks[column];                                      // [rmsnorm.cpp:13]
+    _dy_x_inv_blocks[block * 128 + column] = _total_dy_x_inv_block;
+    block_barrier();  // _dy_x_inv_blocks is complete
+    float _total_dy_x_inv = _dy_x_inv_blocks[column];                   // [rmsnorm.cpp:13]
     #pragma unroll
-    for (int b = 1; b < 2; ++b) _10 += _9_blocks[b * 128 + column];
-    _11_sum += _10;                                                     // [rmsnorm.cpp:13]
+    for (int b = 1; b < 2; ++b) _total_dy_x_inv += _dy_x_inv_blocks[b * 128 + column];
+    _sum_total_dy_x_inv_sum += _total_dy_x_inv;                         // [rmsnorm.cpp:13]
   }
-  if (block == 0) arguments._11_sum_partial[(head * arguments.segments + segment) * 128 + column] = _11_sum;
+  if (block == 0) arguments._sum_total_dy_x_inv_sum_partial[(head * arguments.segments + segment) * 128 + column] = _sum_total_dy_x_inv_sum;
 }
 
 KD_KERNEL(256, 2) void rmsnorm_bwd(const Arguments arguments) {
@@ -177,7 +181,7 @@ KD_KERNEL(256, 0) void rmsnorm_bwd_segments(const Arguments arguments) {
   const int part = static_cast<int>(threadIdx.x) / 32;
 
    {
-    const float* terms = arguments._11_sum_partial + head * arguments.segments * 128 + column;
+    const float* terms = arguments._sum_total_dy_x_inv_sum_partial + head * arguments.segments * 128 + column;
     float sum = 0.0f;
     if (column < 128) {
       sum = tree_part(arguments.segments, part, 8, [&](long long segment) {
@@ -188,7 +192,7 @@ KD_KERNEL(256, 0) void rmsnorm_bwd_segments(const Arguments arguments) {
     block_barrier();  // parts is complete
     if (part == 0 && column < 128) {
       const float* p = parts + threadIdx.x;
-      arguments._11_sum_columns[head * 128 + column] = ((p[0] + p[32]) + (p[64] + p[96])) + ((p[128] + p[160]) + (p[192] + p[224]));
+      arguments._sum_total_dy_x_inv_sum_columns[head * 128 + column] = ((p[0] + p[32]) + (p[64] + p[96])) + ((p[128] + p[160]) + (p[192] + p[224]));
     }
     block_barrier();  // every thread is done with parts
   }
@@ -203,10 +207,10 @@ KD_FUNCTION void rmsnorm_bwd_finish_body(const Arguments& arguments) {
   float dweight[8] = {0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f};
   for (long long head = 0; head < arguments.heads; ++head) {
     (void)head;
-    float _11[8];
-    load4<true>(arguments._11_sum_columns + head * 128 + 4 * lane, &_11[0]);
-    load4<true>(arguments._11_sum_columns + head * 128 + 64 + 4 * lane, &_11[4]);
-    for (int i = 0; i < 8; ++i) dweight[i] += _11[i];
+    float _sum_total_dy_x_inv[8];
+    load4<true>(arguments._sum_total_dy_x_inv_sum_columns + head * 128 + 4 * lane, &_sum_total_dy_x_inv[0]);
+    load4<true>(arguments._sum_total_dy_x_inv_sum_columns + head * 128 + 64 + 4 * lane, &_sum_total_dy_x_inv[4]);
+    for (int i = 0; i < 8; ++i) dweight[i] += _sum_total_dy_x_inv[i];
   }
   const long long head = 0;
   (void)head;

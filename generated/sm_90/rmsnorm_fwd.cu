@@ -2,6 +2,9 @@
 // rmsnorm forward: y = weight * x / sqrt(mean(x^2) + eps)
 //   spec 42a9b56e26b8b6cf  sm_90  tile 16 rows x 128 columns in 1 step  threads=256,tiles_per_block=8,min_blocks=2,heads_fastest=1
 //   remake: kdagen emit rmsnorm --pass fwd
+//
+//   inv = rsqrt(sum_d(x*x)*0.0078125 + eps)                                                              [spec:12]
+//   y = x*inv*weight    -> bf16                                                                          [spec:13]
 #include <kdagen/device.cuh>
 
 constexpr float eps = 1e-06f;  // eps
@@ -100,8 +103,8 @@ KD_FUNCTION void rmsnorm_fwd_tiles(const Arguments& arguments, float* shared) {
 
     float x[8];                                                         // [rmsnorm.cpp:10]
     load_row<aligned>(arguments.x.at(tile.batch, tile.token + row, head), lane, row < tile.rows, x);
-    const float _2 = row_dot(x, x, lane);                               // [rmsnorm.cpp:12]
-    const float inv = approx_rsqrt(_2 * 0.0078125f + eps);              // [rmsnorm.cpp:12]
+    const float _row_sum_x_x = row_dot(x, x, lane);                     // [rmsnorm.cpp:12]
+    const float inv = approx_rsqrt(_row_sum_x_x * 0.0078125f + eps);    // [rmsnorm.cpp:12]
     float y[8];
     #pragma unroll
     for (int i = 0; i < 8; ++i) {

@@ -23,14 +23,15 @@ COMMON = {
 }
 MATHEMATICS = {
     "k2": {
-        "dg_c = q_n*dq_n + k_n*(P - N)": r"^dg_c = q_n\*dq_n \+ k_n\*\(dk_d\*2\^g_c - _1\)$",
-        "N = dk_i*e- + dk_r*eT": r"^_1 = dk_i\*2\^\(-g_c\) \+ dk_r\*\(2\^g_T\*2\^\(-g_c\)\)$",
+        "dg_c = q_n*dq_n + k_n*(P - N)": r"^dg_c = q_n\*dq_n \+ k_n\*\(dk_d\*2\^g_c - _dk_i_plus_dk_r\)$",
+        "N = dk_i*e- + dk_r*eT": r"^_dk_i_plus_dk_r = dk_i\*2\^\(-g_c\) \+ dk_r\*\(2\^g_T\*2\^\(-g_c\)\)$",
         "dg = suffix sum of dg_c, + dg_T": r"^dg = suffix_sum_t\(dg_c\) \+ dg_T$",
     },
     "pure": {
         "dg = suffix(dg_c without k_r) + prefix(k_r*dk_r) + dg_T*log2e":
-            r"^dg = suffix_sum_t\(q_n\*dq_n \+ k_n\*\(dk_d\*2\^g_c - dk_i\*2\^\(-g_c\)\)\) \+ cumsum_t_exclusive\(k_n\*_1\) \+ dg_T\*log2e$",
-        "k_n*_1 = k_r*dk_r": r"^_1 = dk_r\*\(2\^g_T\*2\^\(-g_c\)\)$",
+            r"^dg = suffix_sum_t\(q_n\*dq_n \+ k_n\*\(dk_d\*2\^g_c - dk_i\*2\^\(-g_c\)\)\)"
+            r" \+ cumsum_t_exclusive\(k_n\*_dk_r_times_g_T\) \+ dg_T\*log2e$",
+        "k_n*_dk_r_times_g_T = k_r*dk_r": r"^_dk_r_times_g_T = dk_r\*\(2\^g_T\*2\^\(-g_c\)\)$",
     },
 }
 

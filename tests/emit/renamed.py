@@ -3,7 +3,7 @@
 """kda_k1 with every name changed emits the same text up to names.
 
 Usage: renamed.py KDAGEN SPEC.cpp. Every quoted identifier of the spec gets a suffix, which keeps alphabetical orders;
-the emitted texts, without the suffix, header and margins, must be equal.
+the emitted texts, without the suffix, header and margins, and with invented names numbered, must be equal.
 """
 import os
 import re
@@ -19,6 +19,8 @@ def text_of(kdagen, spec, pass_name):
     text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     text = "\n".join(line for line in text.splitlines() if not line.startswith("//"))
     text = text.replace(SUFFIX, "")
+    invented = {}  # how short they are cut depends on the length of others
+    text = re.sub(r"\b_\w+", lambda match: invented.setdefault(match[0], f"_{len(invented) + 1}"), text)
     text = re.sub(r"\[[\w.]+:(\d+)\]", r"[spec:\1]", text)
     return [re.sub(r"\s+", " ", line).strip() for line in text.splitlines()]
 
