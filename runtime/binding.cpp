@@ -219,7 +219,7 @@ void check_workspace(const Binding& binding, const WorkspaceLayout& layout, cons
 }
 
 std::vector<std::uint64_t> build_words(const Manifest& manifest, const Problem& problem, const Binding& binding,
-                                       const WorkspaceLayout& layout, void* workspace) {
+                                       const WorkspaceLayout& layout, void* workspace, const TensorMapMaker& make_map) {
   std::vector<std::uint64_t> words;
   const auto bound = [&](const ArgumentInfo& argument) -> const BoundTensor& {
     return binding.tensors[manifest.find_tensor(argument.tensor) - manifest.tensors.data()];
@@ -250,8 +250,14 @@ std::vector<std::uint64_t> build_words(const Manifest& manifest, const Problem& 
       case ArgumentKind::size:
         words.push_back(word(evaluate_symbol(argument.size, manifest, problem)));
         break;
+      case ArgumentKind::tensor_map: {
+        const TensorMapWords map = binding.aligned ? make_map(bound(argument)) : TensorMapWords{};
+        words.insert(words.end(), map.begin(), map.end());
+        break;
+      }
     }
   }
+  words.resize(static_cast<std::size_t>(argument_words(manifest)));
   return words;
 }
 

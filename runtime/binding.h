@@ -4,6 +4,7 @@
 #pragma once
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -38,9 +39,15 @@ Binding bind_tensors(const Manifest& manifest, const Problem& problem, const std
 /// Refuses a workspace that is too small, not 256-byte aligned, or overlaps a tensor.
 void check_workspace(const Binding& binding, const WorkspaceLayout& layout, const void* workspace, std::int64_t bytes);
 
-/// The argument struct: one 8-byte word after another, in the manifest's order.
+/// 128 bytes of the argument struct that tell a copy engine where a tensor's rows lie (runtime/tensor_map.h).
+inline constexpr int tensor_map_words = 16;
+using TensorMapWords = std::array<std::uint64_t, tensor_map_words>;
+using TensorMapMaker = std::function<TensorMapWords(const BoundTensor&)>;
+
+/// The argument struct: one 8-byte word after another, in the manifest's order. `make_map` is asked for the maps of an
+/// aligned binding; `entry_any` uses none, and gets zeros.
 std::vector<std::uint64_t> build_words(const Manifest& manifest, const Problem& problem, const Binding& binding,
-                                       const WorkspaceLayout& layout, void* workspace);
+                                       const WorkspaceLayout& layout, void* workspace, const TensorMapMaker& make_map = {});
 
 struct LaunchStep {
   const LaunchInfo* info = nullptr;

@@ -8,6 +8,7 @@
 #include "kdagen/error.h"
 #include "runtime/kernel.h"
 #include "runtime/runs.h"
+#include "runtime/tensor_map.h"
 
 namespace kdagen::runtime {
 namespace {
@@ -109,7 +110,9 @@ class CudaKernelImpl : public CudaKernel {
     const Loaded& kernel = loaded(binding.device_ordinal, scope, options.stream, true);
     const StreamMemory own(binding.device_ordinal, options.workspace.data ? 0 : layout.bytes, options.stream);
     void* workspace = options.workspace.data ? options.workspace.data : own.data();
-    const std::vector<std::uint64_t> words = build_words(manifest(), problem, binding, layout, workspace);
+    const std::vector<std::uint64_t> words = build_words(
+        manifest(), problem, binding, layout, workspace,
+        [&](const BoundTensor& tensor) { return cuda_tensor_map(tensor_box(manifest(), problem, tensor)); });
     for (const LaunchStep& step : steps)
       launch_kernel(kernel.functions.at(step.entry), step.grid, step.info->block, step.info->shared_bytes,
                     options.stream, words, step.entry);

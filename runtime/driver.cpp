@@ -85,7 +85,8 @@ std::vector<Symbol> symbols(DriverFunctions& f) {
           {"cuCtxGetId", "cuCtxGetId", slot(f.CtxGetId), 12000, true},
           {"cuFuncGetParamInfo", "cuFuncGetParamInfo", slot(f.FuncGetParamInfo), 12040, true},
           {"cuThreadExchangeStreamCaptureMode", "cuThreadExchangeStreamCaptureMode",
-           slot(f.ThreadExchangeStreamCaptureMode), 12000, true}};
+           slot(f.ThreadExchangeStreamCaptureMode), 12000, true},
+          {"cuTensorMapEncodeTiled", "cuTensorMapEncodeTiled", slot(f.TensorMapEncodeTiled), 12000, true}};
 #undef KDAGEN_PLAIN
 #undef KDAGEN_V2
 }

@@ -76,6 +76,8 @@ struct DriverFunctions {
   CudaResult (*CtxGetId)(CudaContext, unsigned long long*);
   CudaResult (*FuncGetParamInfo)(CudaFunction, std::size_t, std::size_t*, std::size_t*);
   CudaResult (*ThreadExchangeStreamCaptureMode)(int*);
+  CudaResult (*TensorMapEncodeTiled)(void*, int, std::uint32_t, void*, const std::uint64_t*, const std::uint64_t*,
+                                     const std::uint32_t*, const std::uint32_t*, int, int, int, int);
 };
 
 /// Where the driver was found, or why not.

@@ -36,12 +36,13 @@ constexpr std::array<NamedValue<TensorRole>, 8> tensor_roles{{{TensorRole::input
                                                               {TensorRole::tap, "tap"}}};
 constexpr std::array<NamedValue<Layout>, 4> layouts{
     {{Layout::bthd, "bthd"}, {Layout::htd, "htd"}, {Layout::tile, "tile"}, {Layout::param, "param"}}};
-constexpr std::array<NamedValue<ArgumentKind>, 6> argument_kinds{{{ArgumentKind::rows, "rows"},
+constexpr std::array<NamedValue<ArgumentKind>, 7> argument_kinds{{{ArgumentKind::rows, "rows"},
                                                                   {ArgumentKind::tile, "tile"},
                                                                   {ArgumentKind::pointer, "pointer"},
                                                                   {ArgumentKind::workspace, "workspace"},
                                                                   {ArgumentKind::cu_seqlens, "cu_seqlens"},
-                                                                  {ArgumentKind::size, "size"}}};
+                                                                  {ArgumentKind::size, "size"},
+                                                                  {ArgumentKind::tensor_map, "tensor_map"}}};
 constexpr std::array<NamedValue<When>, 5> whens{{{When::always, "always"},
                                                  {When::packed, "packed"},
                                                  {When::packed_i32, "packed_i32"},
@@ -113,10 +114,10 @@ ArgumentInfo read_argument(const JsonField& field) {
   argument.name = field.at("name").name();
   argument.kind = value_in(argument_kinds, field.at("kind"));
   const bool names_tensor = argument.kind == ArgumentKind::rows || argument.kind == ArgumentKind::tile ||
-                            argument.kind == ArgumentKind::pointer;
+                            argument.kind == ArgumentKind::pointer || argument.kind == ArgumentKind::tensor_map;
   if (names_tensor) argument.tensor = field.at("tensor").name();
   if (argument.kind == ArgumentKind::size) argument.size = field.at("size").name();
-  if (!names_tensor && field.has("tensor")) field.at("tensor").fail("only the kinds rows, tile and pointer have it");
+  if (!names_tensor && field.has("tensor")) field.at("tensor").fail("only the kinds rows, tile, pointer and tensor_map have it");
   if (argument.kind != ArgumentKind::size && field.has("size")) field.at("size").fail("only the kind size has it");
   return argument;
 }
@@ -161,12 +162,19 @@ const WorkspaceInfo* Manifest::find_workspace(std::string_view name) const {
   return found == workspace.end() ? nullptr : &*found;
 }
 
-int argument_words(ArgumentKind kind) { return kind == ArgumentKind::rows || kind == ArgumentKind::tile ? 4 : 1; }
+int argument_words(ArgumentKind kind) {
+  if (kind == ArgumentKind::tensor_map) return 16;
+  return kind == ArgumentKind::rows || kind == ArgumentKind::tile ? 4 : 1;
+}
 
 int argument_words(const Manifest& manifest) {
   int words = 0;
-  for (const ArgumentInfo& argument : manifest.arguments) words += argument_words(argument.kind);
-  return words;
+  bool maps = false;
+  for (const ArgumentInfo& argument : manifest.arguments) {
+    words += argument_words(argument.kind);
+    maps = maps || argument.kind == ArgumentKind::tensor_map;
+  }
+  return maps ? (words + 7) / 8 * 8 : words;
 }
 
 AxisRole axis_role(const Manifest& manifest, std::string_view name) {

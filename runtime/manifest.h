@@ -19,7 +19,7 @@ enum class AxisRole { batch, chunk, head, rows, feature };
 enum class Direction { in, out };
 enum class TensorRole { input, param, cotangent, output, gradient, param_gradient, residual, tap };
 enum class Layout { bthd, htd, tile, param };
-enum class ArgumentKind { rows, tile, pointer, workspace, cu_seqlens, size };
+enum class ArgumentKind { rows, tile, pointer, workspace, cu_seqlens, size, tensor_map };
 enum class When { always, packed, packed_i32, packed_i64, fixed };
 
 struct AxisInfo {
@@ -54,7 +54,7 @@ struct WorkspaceInfo {
 struct ArgumentInfo {
   std::string name;
   ArgumentKind kind = ArgumentKind::pointer;
-  std::string tensor;  ///< kinds rows, tile, pointer
+  std::string tensor;  ///< kinds rows, tile, pointer, tensor_map
   std::string size;    ///< kind size
 };
 
@@ -96,7 +96,7 @@ std::string dump_manifest(const Manifest& manifest);
 /// The rules beyond types that load_manifest enforces; UsageError naming the field.
 void validate(const Manifest& manifest, std::string_view source = "manifest");
 
-/// Words (8 bytes each) of the argument struct that every entry takes.
+/// Words (8 bytes each) of the argument struct that every entry takes; a struct with tensor maps is a multiple of 64 bytes.
 int argument_words(const Manifest& manifest);
 
 /// Words of one argument.

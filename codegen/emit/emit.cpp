@@ -6,7 +6,9 @@
 #include "codegen/emit/finish.h"
 #include "codegen/emit/helpers.h"
 #include "codegen/emit/manifest.h"
+#include "codegen/emit/staging.h"
 #include "codegen/emit/statements.h"
+#include "codegen/schedule/schedule.h"
 #include "kdagen/error.h"
 
 using namespace kdagen::kda;
@@ -24,6 +26,7 @@ class KernelText {
     names_ = std::make_unique<Names>(program);
     for (ParameterSum& sum : program.parameter_sums) sum.name = names_->claim(names_->base(sum.op.getResult()) + "_sum");
     manifest_ = describe(program, *names_, options);
+    staging_ = std::make_unique<StagingPrinter>(program, *names_, manifest_.kernel);
   }
 
   Emitted run() {
@@ -38,6 +41,7 @@ class KernelText {
     print_header(head);
     print_helpers(head, program_.tiling, helpers_);
     print_first_tile(head);
+    staging_->print_function(head);
     Emitted result;
     result.text = head.take() + body.take() + launches.take() + finish.take();
     manifest_.text_hash = hash_text(result.text);
@@ -72,6 +76,7 @@ class KernelText {
     if (!options_.formulas.empty()) out.line("//");
     for (const std::string& formula : options_.formulas) out.line("//   " + formula);
     out.line("#include <kdagen/device.cuh>");
+    if (staging_->any()) out.line("#include <kdagen/staging.cuh>");
     out.line();
     for (const auto& [name, scalar] : names_->constants())
       out.line(fmt::format("constexpr float {} = {};  // {}", name, float_literal(scalar.value()), scalar.text()));
@@ -85,14 +90,13 @@ class KernelText {
 
   std::string tiling_summary() const {
     const Tiling& tiling = program_.tiling;
-    return fmt::format("threads={},tiles_per_block={},min_blocks={},heads_fastest={}", tiling.threads, tiling.tiles_per_block, tiling.min_blocks,
-                       int(tiling.heads_fastest));
+    return tiling_text(tiling);
   }
 
   void print_first_tile(Writer& out) {
     for (const char* type : {"i32", "i64"}) {
       std::string entry = fmt::format("{}_first_tile_{}", manifest_.kernel, type);
-      out.open(fmt::format("KD_KERNEL(256, 0) void {}(const Arguments arguments)", entry));
+      out.open(fmt::format("KD_KERNEL(256, 0) void {}({})", entry, staging_->parameter()));
       out.line("KD_SHARED(long long, counts, 256);");
       out.line(fmt::format("write_first_tiles(static_cast<const {}*>(arguments.cu_seqlens), arguments.sequences, arguments.tokens, {},",
                            std::string(type) == "i32" ? "int" : "long long", program_.tiling.chunk));
@@ -112,10 +116,11 @@ class KernelText {
     for (size_t i = 0; i < program_.buffers.size(); ++i)
       out.line(fmt::format("float* const {} = shared + {};", names_->buffer(int(i)), program_.buffers[i].offset));
     int per_group = std::max(tiling.tiles_per_block, 1);
-    out.line(fmt::format("const long long groups = (arguments.tiles + {}) / {};", per_group - 1, per_group));
-    if (tiling.heads_fastest) out.line("const long long head = blockIdx.x % arguments.heads, group = blockIdx.x / arguments.heads;");
-    else out.line("const long long head = blockIdx.x / groups, group = blockIdx.x % groups;");
-    out.line("(void)shared, (void)groups, (void)head;");
+    if (tiling.heads_fastest) out.line("const unsigned heads = static_cast<unsigned>(arguments.heads), head_number = blockIdx.x % heads, group_number = blockIdx.x / heads;");
+    else out.line(fmt::format("const unsigned groups = static_cast<unsigned>((arguments.tiles + {}) / {}), head_number = blockIdx.x / groups, group_number = blockIdx.x % groups;", per_group - 1, per_group));
+    out.line("const long long head = head_number, group = group_number;");
+    out.line("(void)shared, (void)head;");
+    start_staging(out);
     StatementPrinter prologue(program_, *names_, out, Place::Tile);
     keep_for_tiles(prologue);
     prologue.print(program_.prologue);
@@ -149,25 +154,32 @@ class KernelText {
     };
     if (per_tile) {
       out.line(fmt::format("const long long first = group * {0}, last = first + {0} < arguments.tiles ? first + {0} : arguments.tiles;", tiling.tiles_per_block));
-      out.open("for (long long number = first; number < last; ++number)");
+      out.open(fmt::format("for (long long number = first; number < last; ++number{})", staging_->advance()));
       zero_sums();
       print_tile(out, sums, "number", "arguments.tiles");
       out.close();
       return;
     }
     if (segments > 1) {
-      out.line(fmt::format("const long long end = (group + 1) * {0} < arguments.segments ? (group + 1) * {0} : arguments.segments;", segments));
-      out.open(fmt::format("for (long long segment = group * {}; segment < end; ++segment)", segments));
+      out.line(fmt::format("const long long last_segment = (group + 1) * {0} < arguments.segments ? (group + 1) * {0} : arguments.segments;", segments));
+      out.open(fmt::format("for (long long segment = group * {}; segment < last_segment; ++segment)", segments));
     } else {
       out.line("const long long segment = group;");
     }
     zero_sums();
     out.line(fmt::format("const long long first = segment * {0}, last = first + {0} < arguments.tiles ? first + {0} : arguments.tiles;", kTilesPerSegment));
-    out.open("for (long long number = first; number < last; ++number)");
+    out.open(fmt::format("for (long long number = first; number < last; ++number{})", staging_->advance()));
     print_tile(out, false, "", "");
     out.close();
     if (sums) print_partials(out, "segment", "arguments.segments");
     if (segments > 1) out.close();
+  }
+
+  void start_staging(Writer& out) {
+    if (!staging_->any()) return;
+    int tiles = program_.tiling.tiles_per_block;
+    out.line(fmt::format("const long long begin = group * {0}, end = begin + {0} < arguments.tiles ? begin + {0} : arguments.tiles;", tiles));
+    staging_->print_start(out);
   }
 
   void print_partials(Writer& out, const std::string& index, const std::string& count) {
@@ -182,15 +194,25 @@ class KernelText {
 
   void print_tile(Writer& out, bool partials, const std::string& index, const std::string& count) {
     const Tiling& tiling = program_.tiling;
-    out.line("const Tile tile = arguments.cu_seqlens != nullptr");
-    out.line(fmt::format("    ? find_packed_tile(number, {}, arguments.tokens, arguments.sequences, arguments.first_tile, arguments.sequence_start)", tiling.chunk));
-    out.line(fmt::format("    : find_tile(number, {}, arguments.tokens);", tiling.chunk));
+    if (staging_->any()) {
+      staging_->print_arrival(out);
+    } else {
+      out.line("const Tile tile = arguments.cu_seqlens != nullptr");
+      out.line(fmt::format("    ? find_packed_tile(number, {}, arguments.tokens, arguments.sequences, arguments.first_tile, arguments.sequence_start)", tiling.chunk));
+      out.line(fmt::format("    : find_tile(number, {}, arguments.tokens);", tiling.chunk));
+    }
     out.open("if (tile.rows == 0)");
     print_clear(out);
     if (partials) print_partials(out, index, count);
+    if (staging_->any()) {
+      out.line("block_barrier();  // every thread has read where the tile lies");
+      staging_->print_restage(out);
+    }
     out.line("continue;");
     out.close();
+    if (staging_->any()) staging_->print_operands(out);
     StatementPrinter printer(program_, *names_, out, Place::Tile);
+    printer.set_restage([&](Writer& writer) { staging_->print_restage(writer); });
     for (const Region& region : program_.regions) {
       if (region.statements.empty()) continue;
       out.line();
@@ -258,10 +280,10 @@ class KernelText {
   void print_entries(Writer& out) {
     const Tiling& tiling = program_.tiling;
     int floats = std::max(program_.shared_floats, 4), bytes = floats * 4;
-    bool dynamic = bytes > kStaticSharedBytes;
+    bool dynamic = bytes > kStaticSharedBytes || staging_->any();  // boxes arrive at multiples of 128
     std::string entry = manifest_.kernel, any = entry + "_any";
     for (auto [name, aligned] : {std::pair{entry, true}, {any, false}}) {
-      out.open(fmt::format("KD_KERNEL({}, {}) void {}(const Arguments arguments)", tiling.threads, tiling.min_blocks, name));
+      out.open(fmt::format("KD_KERNEL({}, {}) void {}({})", tiling.threads, tiling.min_blocks, name, staging_->parameter()));
       out.line(dynamic ? "KD_DYNAMIC_SHARED(float, shared);" : fmt::format("KD_SHARED(float, shared, {});", floats));
       out.line(fmt::format("{}_tiles<{}>(arguments, shared);", entry, aligned));
       out.close();
@@ -277,6 +299,7 @@ class KernelText {
   const EmitOptions& options_;
   KernelOp kernel_;
   std::unique_ptr<Names> names_;
+  std::unique_ptr<StagingPrinter> staging_;
   runtime::Manifest manifest_;
   std::set<std::string> helpers_;
 };

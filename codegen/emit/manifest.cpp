@@ -106,6 +106,7 @@ runtime::Manifest describe(const Program& program, const Names& names, const Emi
   }
   auto vectors = vector_tensors(program);
   bool htd = options.compile.layout == kdagen::Layout::htd;
+  std::vector<ArgumentInfo> maps;
   auto add = [&](const std::string& name, runtime::Direction direction, llvm::StringRef role, mlir::Type storage, llvm::ArrayRef<std::string> axes, bool optional, bool tile) {
     TensorInfo tensor;
     tensor.name = name;
@@ -123,6 +124,10 @@ runtime::Manifest describe(const Program& program, const Names& names, const Emi
     tensor.layout = !tile ? runtime::Layout::param
                     : program.tile_major.count(name) && (token || role == "cotangent") ? runtime::Layout::tile
                     : htd ? runtime::Layout::htd : runtime::Layout::bthd;
+    if (!names.map(name).empty()) {
+      tensor.vector_bytes = std::max(tensor.vector_bytes, 16);
+      maps.push_back({names.map(name), ArgumentKind::tensor_map, name, ""});
+    }
     manifest.tensors.push_back(tensor);
     ArgumentInfo argument;
     argument.name = names.tensor(name);
@@ -145,6 +150,7 @@ runtime::Manifest describe(const Program& program, const Names& names, const Emi
     if (auto unit = output.getUnitSymbols())
       manifest.tensors.back().unit = Scalar::of(output.getUnitCoefficient()->convertToDouble(), *unit).text();
   }
+  manifest.arguments.insert(manifest.arguments.begin(), maps.begin(), maps.end());  // they are 64-byte aligned
   auto workspace = [&](const std::string& name, DType dtype, Product elements) {
     manifest.workspace.push_back({name, dtype, elements});
     manifest.arguments.push_back({name, ArgumentKind::workspace, "", ""});
@@ -181,6 +187,7 @@ std::vector<Member> argument_members(const Program& program, const Names& names,
       members.push_back({table ? "long long*" : "float*", argument.name, "workspace"});
       continue;
     }
+    if (argument.kind == ArgumentKind::tensor_map) { members.push_back({"TensorMap", argument.name, "for the copy engine"}); continue; }
     const TensorInfo& tensor = *manifest.find_tensor(argument.tensor);
     std::string type = text(tensor.dtype), axes;
     if (tensor.direction == runtime::Direction::in) type = "const " + type;

@@ -25,7 +25,7 @@ const char* const kReserved[] = {
     "threadIdx", "blockIdx", "blockDim", "gridDim", "warpSize", "Rows", "Tiles", "Tile", "Arguments", "arguments", "aligned", "shared",
     "tile", "number", "head", "group", "segment", "row", "lane", "column", "block", "step", "step_row", "first_row", "i", "b",
     "load_row", "store_row", "row_sum", "row_dot", "row_max", "to", "to_float", "load4", "store4", "lane_xor", "block_barrier",
-    "groups", "first", "last", "end", "zeros", "parts", "term", "terms", "sum", "index", "y0", "y1", "j0", "j1", "yn", "jn", "gamma", "time", "div", "rand", "signal", "select", "read", "write"};
+    "slot", "phase", "operands", "arrivals", "staged_tiles", "begin", "groups", "heads", "head_number", "group_number", "last_segment", "first", "last", "end", "zeros", "parts", "term", "terms", "sum", "index", "y0", "y1", "j0", "j1", "yn", "jn", "gamma", "time", "div", "rand", "signal", "select", "read", "write"};
 
 std::string identifier(const std::string& text) {
   std::string result;
@@ -53,10 +53,18 @@ Names::Names(const Program& program) {
     if (auto input = mlir::dyn_cast<InputOp>(op)) tensors_[input.getTensor().str()] = claim(input.getTensor().str());
     if (auto output = mlir::dyn_cast<OutputOp>(op)) tensors_[output.getTensor().str()] = claim(output.getTensor().str());
   }
+  for (const StagedTensor& staged : program.staging.tensors) {
+    InputOp input = staged.input;
+    maps_[input.getTensor().str()] = claim(input.getTensor().str() + "_map");
+  }
   taken_.clear();
   for (const char* word : kReserved) taken_.insert(word);
   name_values(program);
   for (const Buffer& buffer : program.buffers) buffers_.push_back(claim(base(buffer.value) + "_" + buffer.name));
+  for (const StagedTensor& staged : program.staging.tensors) {
+    InputOp input = staged.input;
+    staged_[input.getTensor().str()] = claim(input.getTensor().str() + "_staged");
+  }
   for (mlir::Operation& op : kernel.block())
     if (auto constant = mlir::dyn_cast<ConstantOp>(op)) {
       Scalar scalar = Scalar::of(constant);

@@ -21,6 +21,9 @@ class Names {
   std::string buffer(int index) const { return buffers_[index]; }
   /// The argument member of a tensor.
   std::string tensor(const std::string& name) const;
+  /// Of a staged tensor: the argument member with its map, and the pointer to its rows in shared memory (else "").
+  std::string map(const std::string& tensor) const { return find(maps_, tensor); }
+  std::string staged(const std::string& tensor) const { return find(staged_, tensor); }
   /// The named constant for a symbolic scalar.
   std::string constant(const kda::Scalar& scalar) const;
   /// Named constants in the order of their names: identifier -> scalar.
@@ -30,13 +33,17 @@ class Names {
 
  private:
   void name_values(const schedule::Program& program);
+  static std::string find(const std::map<std::string, std::string>& names, const std::string& tensor) {
+    auto it = names.find(tensor);
+    return it == names.end() ? "" : it->second;
+  }
 
   std::set<std::string> taken_;
   std::map<void*, std::string> values_;
   std::set<void*> in_both_maps_;
   std::map<void*, std::string> column_names_;
   std::vector<std::string> buffers_;
-  std::map<std::string, std::string> tensors_;
+  std::map<std::string, std::string> tensors_, maps_, staged_;
   std::map<std::string, kda::Scalar> constants_;
 };
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Prints the statements of a kernel program. No decisions are left here but how a line looks.
 #pragma once
+#include <functional>
 #include <set>
 #include <string>
 #include <vector>
@@ -22,6 +23,8 @@ class StatementPrinter {
   void print(const std::vector<schedule::Statement>& statements);
   /// Helper functions that the printed statements call ("row_sum", ...).
   const std::set<std::string>& helpers() const { return helpers_; }
+  /// How a Restage statement reads.
+  void set_restage(std::function<void(Writer&)> print) { restage_ = std::move(print); }
   /// Variables that a later list reads: they are declared as arrays or named values even if this list alone would not
   /// need them.
   void keep(mlir::Value value, schedule::Map map) { kept_.insert({value.getAsOpaquePointer(), int(map)}); }
@@ -69,6 +72,7 @@ class StatementPrinter {
   Writer& out_;
   Place place_;
   std::set<std::string> helpers_;
+  std::function<void(Writer&)> restage_;
   std::map<Key, int> uses_, group_uses_;   // all uses; those inside the group that defines the value
   std::map<Key, int> group_of_;
   std::set<Key> kept_;

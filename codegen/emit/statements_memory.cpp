@@ -28,6 +28,8 @@ std::string StatementPrinter::address(const std::string& tensor, mlir::ArrayAttr
   KernelOp kernel = program_.kernel;
   bool heads = lists(axes, kernel.axis(AxisRole::Head)), rows = lists(axes, kernel.axis(AxisRole::Rows));
   bool per_tile = lists(axes, kernel.axis(AxisRole::Chunk)) || section_of(value) == Section::Tile;
+  if (std::string staged = names_.staged(tensor); !staged.empty())
+    return rows ? fmt::format("({} + {} * {})", staged, row_expression(map), program_.tiling.dim) : staged;
   std::string member = "arguments." + names_.tensor(tensor), head = heads ? "head" : "0";
   if (rows && program_.tile_major.count(tensor)) return fmt::format("{}.at({}, number, {})", member, head, row_expression(map));
   if (rows) return fmt::format("{}.at(tile.batch, tile.token + {}, {})", member, row_expression(map), head);
@@ -165,6 +167,7 @@ void StatementPrinter::print_fetch(const Statement& s) {
 }
 
 void StatementPrinter::print_barrier(const Statement& s) {
+  if (s.buffer < 0) return out_.line("block_barrier();  // every thread is done with the " + s.note);
   std::string buffer = names_.buffer(s.buffer);
   out_.line("block_barrier();  // " + (s.note == "complete" ? buffer + " is complete" : "every thread is done with " + buffer));
 }

@@ -36,6 +36,7 @@ struct Tiling {
   int tiles_per_block = 8;
   int min_blocks = 2;        // residency asked of the compiler
   bool heads_fastest = true; // neighbouring blocks work on neighbouring heads
+  int stages = 0;            // tiles whose operands are in shared memory or on their way to it; 0: plain loads
   int blocks_per_step() const { return rows_per_step / 8; }  // scan blocks of 8 rows
   int total_rows() const { return steps * rows_per_step; }
   int total_blocks() const { return total_rows() / 8; }
@@ -77,6 +78,7 @@ enum class Kind : uint8_t {
   Store,        // op (kda.output) to global memory
   Accumulate,   // op (sum over tiles): adds this tile's total to the running sum; from buffer when it has rows
   Barrier,
+  Restage,      // the slot of this tile's operands is free: asks for those of the tile `stages` ahead
 };
 
 struct Statement {
@@ -102,6 +104,26 @@ struct ParameterSum {
   std::string name;
 };
 
+/// An input tensor whose box of a tile (its rows, or one row a tile) travels to shared memory.
+struct StagedTensor {
+  kda::InputOp input;
+  int offset = 0;  // bytes from the start of a slot
+  int bytes = 0;
+};
+
+/// Operands that arrive while earlier tiles are computed: `tiling.stages` slots of shared memory, all alike.
+struct Staging {
+  std::vector<StagedTensor> tensors;
+  int control_offset = 0;  // bytes from the start of shared memory: a counter and a tile record a slot
+  int slots_offset = 0;
+  int slot_bytes = 0;
+  int arriving_bytes() const {
+    int bytes = 0;
+    for (const StagedTensor& tensor : tensors) bytes += tensor.bytes;
+    return bytes;
+  }
+};
+
 struct Program {
   kda::KernelOp kernel;
   Tiling tiling;
@@ -110,7 +132,8 @@ struct Program {
   std::vector<Buffer> buffers;
   std::vector<ParameterSum> parameter_sums;
   std::set<std::string> tile_major;  // cotangents stored tile by tile
-  int shared_floats = 0;
+  Staging staging;
+  int shared_floats = 0;            // buffers and staging
 };
 
 }  // namespace kdagen::schedule

@@ -3,6 +3,7 @@
 
 #include <map>
 #include <set>
+#include <tuple>
 
 #include "kdagen/error.h"
 #include "llvm/ADT/DenseSet.h"
@@ -19,6 +20,7 @@ struct Item {
   int region = 0;
   int after = -1;       // an item that must come before
   bool done = false;
+  bool deferred = false;  // goes last among the ready ones
 };
 
 class Orderer {
@@ -45,6 +47,13 @@ class Orderer {
  private:
   // ---- items -----------------------------------------------------------------------------------------------------
   static bool has_rows(Value value) { return has_role(value, AxisRole::Rows); }
+
+  /// Made from inputs alone, element by element: nothing waits for it, and its loads have time to arrive.
+  static bool is_local(Value value) {
+    Operation* op = value.getDefiningOp();
+    if (!is_pointwise(op)) return op->getNumOperands() == 0;
+    return llvm::all_of(op->getOperands(), is_local);
+  }
 
   /// The region in which an op with this operand or result is computed.
   int region_of(Operation* op, bool with_rows) const {
@@ -83,8 +92,10 @@ class Orderer {
 
   void create_items(Operation* op) {
     if (auto output = dyn_cast<OutputOp>(op)) {
-      if (section_of(output.getValue()) == Section::Tile)
-        add_item(Kind::Store, homes_.map_of(op), op, output.getValue(), region_of(op, has_rows(output.getValue())));
+      if (section_of(output.getValue()) == Section::Tile) {
+        int item = add_item(Kind::Store, homes_.map_of(op), op, output.getValue(), region_of(op, has_rows(output.getValue())));
+        items_[item].deferred = is_local(output.getValue());
+      }
       return;
     }
     if (op->getNumOperands() == 0 || section_of(op->getOperand(0)) != Section::Tile || is_pointwise(op)) return;
@@ -291,8 +302,8 @@ class Orderer {
         if (item.done || item.region != region) continue;
         State now = state(item, region);
         if (now == State::Waiting) continue;
-        bool better = !best || now < best_state ||
-                      (now == best_state && item.statement.map == current && best->statement.map != current);
+        auto rank = [&](const Item& i, State s) { return std::make_tuple(s, i.deferred, i.statement.map != current); };
+        bool better = !best || rank(item, now) < rank(*best, best_state);
         if (better) { best = &item; best_state = now; }
       }
       if (!best) break;

@@ -11,6 +11,7 @@
 #include "codegen/schedule/homes.h"
 #include "codegen/schedule/order.h"
 #include "codegen/schedule/shared_memory.h"
+#include "codegen/schedule/staging.h"
 #include "codegen/schedule/sweeps.h"
 #include "kdagen/error.h"
 #include "mlir/IR/AsmState.h"
@@ -34,9 +35,9 @@ std::map<std::string, int> parse_keys(const std::string& text) {
       auto [rest, error] = std::from_chars(text.data() + equals + 1, text.data() + end, value);
       known = error == std::errc() && rest == text.data() + end;
     }
-    if (!known || (key != "threads" && key != "tiles_per_block" && key != "min_blocks" && key != "heads_fastest"))
+    if (!known || (key != "threads" && key != "tiles_per_block" && key != "min_blocks" && key != "heads_fastest" && key != "stages"))
       throw UsageError(fmt::format("option schedule: '{}' is not understood; default, baseline, tuned, or a list of threads=N, "
-                                   "tiles_per_block=N, min_blocks=N, heads_fastest=0|1 would pass", item));
+                                   "tiles_per_block=N, min_blocks=N, heads_fastest=0|1, stages=N would pass", item));
     keys[key] = value;
     begin = end + 1;
   }
@@ -53,12 +54,14 @@ void check(const Tiling& tiling, const std::string& schedule) {
   if (!tiles) throw UsageError(fmt::format("option schedule={}: tiles_per_block must be 1, 2, 4 or a multiple of 8", schedule));
   if (tiling.min_blocks < 0 || tiling.min_blocks > 8)
     throw UsageError(fmt::format("option schedule={}: min_blocks must be from 0 to 8", schedule));
+  if (tiling.stages < -1 || tiling.stages > 8) throw UsageError(fmt::format("option schedule={}: stages must be from 0 to 8", schedule));
 }
 }  // namespace
 
 Tiling choose_tiling(KernelOp kernel, const ScheduleOptions& options) {
   Tiling tiling;
   bool feature = bool(kernel.axis(AxisRole::Feature));
+  tiling.stages = -1;  // as many as fit; decided when the buffers are known
   tiling.chunk = int(kernel.chunk());
   tiling.dim = feature ? int(kernel.dim()) : 1;
   tiling.width = feature ? std::max(kColumnsPerLane, int(std::bit_ceil(unsigned(tiling.dim)))) : 1;
@@ -70,12 +73,14 @@ Tiling choose_tiling(KernelOp kernel, const ScheduleOptions& options) {
     if (!feature) throw UsageError("option schedule=baseline: the spec has no feature axis; schedule=default would pass");
     tiling.threads = 256;
     tiling.tiles_per_block = 1;
+    tiling.stages = 0;
   } else if (options.schedule != "default" && options.schedule != "tuned" && !options.schedule.empty()) {
     for (auto [key, value] : parse_keys(options.schedule)) {
       if (key == "threads") tiling.threads = value;
       if (key == "tiles_per_block") tiling.tiles_per_block = value;
       if (key == "min_blocks") tiling.min_blocks = value;
       if (key == "heads_fastest") tiling.heads_fastest = value != 0;
+      if (key == "stages") tiling.stages = value;
     }
   }
   check(tiling, options.schedule);
@@ -85,9 +90,17 @@ Tiling choose_tiling(KernelOp kernel, const ScheduleOptions& options) {
 }
 
 std::string tiling_text(const Tiling& tiling) {
-  return fmt::format("threads={},tiles_per_block={},min_blocks={},heads_fastest={}", tiling.threads, tiling.tiles_per_block,
-                     tiling.min_blocks, int(tiling.heads_fastest));
+  return fmt::format("threads={},tiles_per_block={},min_blocks={},heads_fastest={},stages={}", tiling.threads, tiling.tiles_per_block,
+                     tiling.min_blocks, int(tiling.heads_fastest), tiling.stages);
 }
+
+namespace {
+int arch_number(const std::string& arch) {
+  int number = 0;
+  std::from_chars(arch.data() + 3, arch.data() + arch.size(), number);
+  return number;
+}
+}  // namespace
 
 int shared_limit(const std::string& arch) {
   static const std::map<std::string, int> limits = {
@@ -108,7 +121,10 @@ Program schedule(mlir::ModuleOp module, const ScheduleOptions& options) {
   order_statements(program, homes, sweeps);
   place_buffers(program);
   insert_barriers(program);
-  int limit = shared_limit(options.arch), needed = program.shared_floats * 4;
+  int limit = shared_limit(options.arch), number = arch_number(options.arch);
+  StagingLimits limits{number >= 90, limit, limit + 1024};
+  stage_operands(program, program.tiling.stages, options.schedule.find("min_blocks") == std::string::npos, limits);
+  int needed = program.shared_floats * 4;
   if (needed > limit)
     throw UsageError(fmt::format("{}: {} bytes of shared memory needed at chunk {} and dim {}, {} has {}; a smaller chunk or dim would pass",
                                  program.kernel.getSpec().str(), needed, program.tiling.chunk, program.tiling.dim, options.arch, limit));
@@ -117,7 +133,7 @@ Program schedule(mlir::ModuleOp module, const ScheduleOptions& options) {
 
 std::string to_text(const Program& program) {
   static const char* const kinds[] = {"load", "pointwise", "row_reduce", "publish", "fetch", "scan_blocks", "scan_carry", "row_scan",
-                                      "block_totals", "total", "row_total", "publish_last", "fetch_shifted", "store", "accumulate", "barrier"};
+                                      "block_totals", "total", "row_total", "publish_last", "fetch_shifted", "store", "accumulate", "barrier", "restage"};
   KernelOp kernel = program.kernel;
   std::string text = fmt::format("// {} {}: {}\n", kernel.getSpec().str(), kernel.getDirection().str(), tiling_text(program.tiling));
   mlir::AsmState state(kernel.getOperation());
@@ -137,7 +153,9 @@ std::string to_text(const Program& program) {
     text += region.loop ? (region.reverse ? "steps, last to first\n" : "steps\n") : "tile\n";
     for (const Statement& s : region.statements) print(s, "  ");
   }
-  text += fmt::format("shared memory: {} bytes in {} buffers\n", program.shared_floats * 4, program.buffers.size());
+  for (StagedTensor tensor : program.staging.tensors)
+    text += fmt::format("staged {}: {} bytes at {} of a slot\n", tensor.input.getTensor().str(), tensor.bytes, tensor.offset);
+  text += fmt::format("shared memory: {} bytes in {} buffers and {} slots\n", program.shared_floats * 4, program.buffers.size(), program.tiling.stages);
   return text;
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // kda_k1 backward, derived: KDA preamble: normalised q and k, bounded gate, decay products of a chunk
 //   anchor=none gt=k2 handover=raw
-//   spec a25b27c2244acaac  sm_80  tile 16 rows x 128 columns in 1 step  threads=256,tiles_per_block=8,min_blocks=2,heads_fastest=1
+//   spec a25b27c2244acaac  sm_80  tile 16 rows x 128 columns in 1 step  threads=256,tiles_per_block=8,min_blocks=2,heads_fastest=1,stages=0
 //   remake: kdagen emit kda_k1 --pass bwd --arch sm_80
 //
 //   q_inv = rsqrt(sum_d(q*q) + eps)                                                                      [spec:25]
@@ -147,10 +147,10 @@ KD_FUNCTION void kda_k1_bwd_tiles(const Arguments& arguments, float* shared) {
   float* const dg_raw_blocks = shared + 768;
   float* const dg_c_shared = shared + 1024;
   float* const g_c_shared = shared + 3072;
-  float* const _exp2_g_T_shared = shared + 5120;
-  const long long groups = (arguments.tiles + 7) / 8;
-  const long long head = blockIdx.x % arguments.heads, group = blockIdx.x / arguments.heads;
-  (void)shared, (void)groups, (void)head;
+  float* const _27_shared = shared + 5120;
+  const unsigned heads = static_cast<unsigned>(arguments.heads), head_number = blockIdx.x % heads, group_number = blockIdx.x / heads;
+  const long long head = head_number, group = group_number;
+  (void)shared, (void)head;
   const float A_log = to_float(*(arguments.A_log + head));              // [kda_k1.cpp:23]
   const float _exp_A_log = expf(A_log);                                 // [kda_k1.cpp:27]
   const float dt_bias = to_float((arguments.dt_bias + head * 128)[column]);             // [kda_k1.cpp:23]
@@ -180,16 +180,7 @@ KD_FUNCTION void kda_k1_bwd_tiles(const Arguments& arguments, float* shared) {
     const float _row_sum_q_q = row_dot(q, q, lane);                     // [kda_k1.cpp:25]
     float k[8];                                                         // [kda_k1.cpp:21]
     load_row<aligned>(arguments.k.at(tile.batch, tile.token + row, head), lane, row < tile.rows, k);
-    const float _row_sum_k_k = row_dot(k, k, lane);                     // [kda_k1.cpp:26]
-    float dv_out[8];                                                    // [kda_k1.cpp:49]
-    load_row<aligned>(arguments.dv_out.at(tile.batch, tile.token + row, head), lane, row < tile.rows, dv_out);
-    if (row < tile.rows) store_row<aligned>(arguments.dv.at(tile.batch, tile.token + row, head), lane, dv_out);  // [kda_k1.cpp:22]
-    const float dbeta = row < tile.rows ? to_float(*(arguments.dbeta.at(tile.batch, tile.token + row, head))) : 0.0f;  // [kda_k1.cpp:50]
-    const float beta_raw = row < tile.rows ? to_float(*(arguments.beta_raw.at(tile.batch, tile.token + row, head))) : 0.0f;  // [kda_k1.cpp:22]
-    const float _exp2_minus_abs_beta_raw = approx_exp2(-fabsf(beta_raw) * log2e);       // [kda_k1.cpp:50]
-    const float _rcp_beta_raw = approx_rcp(1.0f + _exp2_minus_abs_beta_raw);            // [kda_k1.cpp:50]
-    const float dbeta_raw = dbeta * (_exp2_minus_abs_beta_raw * _rcp_beta_raw * _rcp_beta_raw);     // [kda_k1.cpp:50]
-    if (row < tile.rows && lane == 0) *(arguments.dbeta_raw.at(tile.batch, tile.token + row, head)) = to<bf16>(dbeta_raw);  // [kda_k1.cpp:22]
+    const float _6 = row_dot(k, k, lane);                               // [kda_k1.cpp:26]
     float g_raw[8];                                                     // [kda_k1.cpp:21]
     #pragma unroll
     for (int i = 0; i < 8; ++i) g_raw[i] = first_row + i < tile.rows ? to_float(arguments.g_raw.at(tile.batch, tile.token + (first_row + i), head)[column]) : 0.0f;
@@ -214,6 +205,15 @@ KD_FUNCTION void kda_k1_bwd_tiles(const Arguments& arguments, float* shared) {
       g_c_column[i] = i == 0 ? term : g_c_column[i - 1] + term;
     }
     g_blocks[block * 128 + column] = g_c_column[7];
+    float dv_out[8];                                                    // [kda_k1.cpp:49]
+    load_row<aligned>(arguments.dv_out.at(tile.batch, tile.token + row, head), lane, row < tile.rows, dv_out);
+    if (row < tile.rows) store_row<aligned>(arguments.dv.at(tile.batch, tile.token + row, head), lane, dv_out);  // [kda_k1.cpp:22]
+    const float dbeta = row < tile.rows ? to_float(*(arguments.dbeta.at(tile.batch, tile.token + row, head))) : 0.0f;  // [kda_k1.cpp:50]
+    const float beta_raw = row < tile.rows ? to_float(*(arguments.beta_raw.at(tile.batch, tile.token + row, head))) : 0.0f;  // [kda_k1.cpp:22]
+    const float _37 = approx_exp2(-fabsf(beta_raw) * log2e);            // [kda_k1.cpp:50]
+    const float _39 = approx_rcp(1.0f + _37);                           // [kda_k1.cpp:50]
+    const float dbeta_raw = dbeta * (_37 * _39 * _39);                  // [kda_k1.cpp:50]
+    if (row < tile.rows && lane == 0) *(arguments.dbeta_raw.at(tile.batch, tile.token + row, head)) = to<bf16>(dbeta_raw);  // [kda_k1.cpp:22]
     block_barrier();  // g_blocks is complete
     // and the blocks before
     float g_c_column_before = 0.0f;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // kda_k1 forward: KDA preamble: normalised q and k, bounded gate, decay products of a chunk
 //   anchor=none gt=k2 handover=raw
-//   spec a25b27c2244acaac  sm_80  tile 16 rows x 128 columns in 1 step  threads=256,tiles_per_block=8,min_blocks=2,heads_fastest=1
+//   spec a25b27c2244acaac  sm_80  tile 16 rows x 128 columns in 1 step  threads=256,tiles_per_block=8,min_blocks=2,heads_fastest=1,stages=0
 //   remake: kdagen emit kda_k1 --pass fwd --arch sm_80
 //
 //   q_inv = rsqrt(sum_d(q*q) + eps)                                                                      [spec:25]
@@ -110,10 +110,10 @@ KD_FUNCTION void kda_k1_fwd_tiles(const Arguments& arguments, float* shared) {
   (void)lane, (void)row, (void)column, (void)first_row;
   float* const g_blocks = shared + 0;
   float* const g_c_shared = shared + 256;
-  float* const _exp2_g_T_shared = shared + 2304;
-  const long long groups = (arguments.tiles + 7) / 8;
-  const long long head = blockIdx.x % arguments.heads, group = blockIdx.x / arguments.heads;
-  (void)shared, (void)groups, (void)head;
+  float* const _28_shared = shared + 2304;
+  const unsigned heads = static_cast<unsigned>(arguments.heads), head_number = blockIdx.x % heads, group_number = blockIdx.x / heads;
+  const long long head = head_number, group = group_number;
+  (void)shared, (void)head;
   const float A_log = to_float(*(arguments.A_log + head));              // [kda_k1.cpp:23]
   const float _exp_A_log = expf(A_log);                                 // [kda_k1.cpp:27]
   const float dt_bias = to_float((arguments.dt_bias + head * 128)[column]);             // [kda_k1.cpp:23]
@@ -143,21 +143,7 @@ KD_FUNCTION void kda_k1_fwd_tiles(const Arguments& arguments, float* shared) {
     const float _row_sum_q_q = row_dot(q, q, lane);                     // [kda_k1.cpp:25]
     float k[8];                                                         // [kda_k1.cpp:21]
     load_row<aligned>(arguments.k.at(tile.batch, tile.token + row, head), lane, row < tile.rows, k);
-    const float _row_sum_k_k = row_dot(k, k, lane);                     // [kda_k1.cpp:26]
-    float v[8];                                                         // [kda_k1.cpp:22]
-    load_row<aligned>(arguments.v.at(tile.batch, tile.token + row, head), lane, row < tile.rows, v);
-    if (row < tile.rows) store_row<aligned>(arguments.v_out.at(tile.batch, tile.token + row, head), lane, v);  // [kda_k1.cpp:49]
-    const float beta_raw = row < tile.rows ? to_float(*(arguments.beta_raw.at(tile.batch, tile.token + row, head))) : 0.0f;  // [kda_k1.cpp:22]
-    const bool beta_7 = 0.0f <= beta_raw;                               // [kda_k1.cpp:50]
-    const float beta = fabsf(beta_raw);                                 // [kda_k1.cpp:50]
-    const float beta_2 = -beta;                                         // [kda_k1.cpp:50]
-    const float beta_3 = beta_2 * log2e;                                // [kda_k1.cpp:50]
-    const float beta_4 = approx_exp2(beta_3);                           // [kda_k1.cpp:50]
-    const float beta_5 = 1.0f + beta_4;                                 // [kda_k1.cpp:50]
-    const float beta_6 = approx_rcp(beta_5);                            // [kda_k1.cpp:50]
-    const float beta_8 = beta_4 * beta_6;                               // [kda_k1.cpp:50]
-    const float beta_9 = beta_7 ? beta_6 : beta_8;                      // [kda_k1.cpp:50]
-    if (row < tile.rows && lane == 0) *(arguments.beta.at(tile.batch, tile.token + row, head)) = to<bf16>(beta_9);  // [kda_k1.cpp:50]
+    const float _6 = row_dot(k, k, lane);                               // [kda_k1.cpp:26]
     float g_raw[8];                                                     // [kda_k1.cpp:21]
     #pragma unroll
     for (int i = 0; i < 8; ++i) g_raw[i] = first_row + i < tile.rows ? to_float(arguments.g_raw.at(tile.batch, tile.token + (first_row + i), head)[column]) : 0.0f;
@@ -177,6 +163,20 @@ KD_FUNCTION void kda_k1_fwd_tiles(const Arguments& arguments, float* shared) {
       g_c_column[i] = i == 0 ? term : g_c_column[i - 1] + term;
     }
     g_blocks[block * 128 + column] = g_c_column[7];
+    float v[8];                                                         // [kda_k1.cpp:22]
+    load_row<aligned>(arguments.v.at(tile.batch, tile.token + row, head), lane, row < tile.rows, v);
+    if (row < tile.rows) store_row<aligned>(arguments.v_out.at(tile.batch, tile.token + row, head), lane, v);  // [kda_k1.cpp:49]
+    const float beta_raw = row < tile.rows ? to_float(*(arguments.beta_raw.at(tile.batch, tile.token + row, head))) : 0.0f;  // [kda_k1.cpp:22]
+    const bool beta_7 = 0.0f <= beta_raw;                               // [kda_k1.cpp:50]
+    const float beta = fabsf(beta_raw);                                 // [kda_k1.cpp:50]
+    const float beta_2 = -beta;                                         // [kda_k1.cpp:50]
+    const float beta_3 = beta_2 * log2e;                                // [kda_k1.cpp:50]
+    const float beta_4 = approx_exp2(beta_3);                           // [kda_k1.cpp:50]
+    const float beta_5 = 1.0f + beta_4;                                 // [kda_k1.cpp:50]
+    const float beta_6 = approx_rcp(beta_5);                            // [kda_k1.cpp:50]
+    const float beta_8 = beta_4 * beta_6;                               // [kda_k1.cpp:50]
+    const float beta_9 = beta_7 ? beta_6 : beta_8;                      // [kda_k1.cpp:50]
+    if (row < tile.rows && lane == 0) *(arguments.beta.at(tile.batch, tile.token + row, head)) = to<bf16>(beta_9);  // [kda_k1.cpp:50]
     block_barrier();  // g_blocks is complete
     // and the blocks before
     float g_c_column_before = 0.0f;

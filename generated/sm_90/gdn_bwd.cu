@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // gdn backward, derived: GDN preamble: scalar softplus gate, normalised q and k, beta
-//   spec 0bea7fc42201e792  sm_90  tile 16 rows x 128 columns in 1 step  threads=256,tiles_per_block=8,min_blocks=2,heads_fastest=1
+//   spec 0bea7fc42201e792  sm_90  tile 16 rows x 128 columns in 1 step  threads=256,tiles_per_block=8,min_blocks=2,heads_fastest=1,stages=2
 //   remake: kdagen emit gdn --pass bwd
 //
 //   _rsqrt_row_sum_q_q = rsqrt(sum_d(q*q) + eps)                                                         [spec:16]
@@ -15,11 +15,16 @@
 //   _k_rsqrt_row_sum_k_k = k*_rsqrt_row_sum_k_k                                                          [spec:10]
 //   dk = (dk_n - _k_rsqrt_row_sum_k_k*sum_d(dk_n*_k_rsqrt_row_sum_k_k))*_rsqrt_row_sum_k_k    -> bf16    [spec:10]
 #include <kdagen/device.cuh>
+#include <kdagen/staging.cuh>
 
 constexpr float eps = 1e-06f;  // eps
 constexpr float log2e = 1.442695f;  // log2e
 
 struct Arguments {
+  TensorMap q_map;  // for the copy engine
+  TensorMap k_map;  // for the copy engine
+  TensorMap dq_n_map;  // for the copy engine
+  TensorMap dk_n_map;  // for the copy engine
   Rows<const bf16> q;  // input [t, h, d]
   Rows<const bf16> k;  // input [t, h, d]
   Rows<const bf16> a_raw;  // input [t, h]
@@ -87,19 +92,53 @@ KD_FUNCTION float row_dot(const float (&x)[8], float y, int lane) {
   return row_dot(x, all, lane);
 }
 
-KD_KERNEL(256, 0) void gdn_bwd_first_tile_i32(const Arguments arguments) {
+KD_KERNEL(256, 0) void gdn_bwd_first_tile_i32(const __grid_constant__ Arguments arguments) {
   KD_SHARED(long long, counts, 256);
   write_first_tiles(static_cast<const int*>(arguments.cu_seqlens), arguments.sequences, arguments.tokens, 16,
                     arguments.first_tile, arguments.sequence_start, counts);
 }
 KD_ENTRY(gdn_bwd_first_tile_i32, Arguments);
 
-KD_KERNEL(256, 0) void gdn_bwd_first_tile_i64(const Arguments arguments) {
+KD_KERNEL(256, 0) void gdn_bwd_first_tile_i64(const __grid_constant__ Arguments arguments) {
   KD_SHARED(long long, counts, 256);
   write_first_tiles(static_cast<const long long*>(arguments.cu_seqlens), arguments.sequences, arguments.tokens, 16,
                     arguments.first_tile, arguments.sequence_start, counts);
 }
 KD_ENTRY(gdn_bwd_first_tile_i64, Arguments);
+
+/// Asks for the operands of tile `number`, one of the block's tiles begin..end-1. aligned: thread 0 asks the copy engine,
+/// and whoever waits for the slot's counter sees them. Else all threads copy; seen after a barrier.
+template <bool aligned>
+KD_FUNCTION void gdn_bwd_stage(const Arguments& arguments, float* shared, long long head, long long number, long long begin, long long end, int slot) {
+  if (number >= end || (aligned && threadIdx.x != 0)) return;
+  Arrival* const arrivals = reinterpret_cast<Arrival*>(shared + 64);
+  StagedTile* const staged_tiles = reinterpret_cast<StagedTile*>(shared + 68);
+  (void)arrivals, (void)head;
+  if (threadIdx.x == 0) {
+    const long long* const first_tile = arguments.cu_seqlens != nullptr ? arguments.first_tile : nullptr;
+    const StagedTile& before = staged_tiles[slot == 0 ? 1 : slot - 1];
+    staged_tiles[slot] = number == begin
+        ? find_staged_tile(number, 16, arguments.tokens, arguments.sequences, first_tile, arguments.sequence_start)
+        : next_staged_tile(before, 16, arguments.tokens, arguments.sequences, first_tile, arguments.sequence_start);
+  }
+  if constexpr (!aligned) block_barrier();  // staged_tiles[slot] is complete
+  const Tile tile = tile_of(staged_tiles[slot]);
+  float* const operands = shared + 96 + slot * 6144;
+  if constexpr (aligned) {
+    expect_bytes(&arrivals[slot], tile.rows > 0 ? 24576 : 0, &staged_tiles[slot]);
+    if (tile.rows == 0) return;
+    fetch_box(operands + 0, arguments.q_map, tile.token, head, tile.batch, &arrivals[slot]);
+    fetch_box(operands + 1024, arguments.k_map, tile.token, head, tile.batch, &arrivals[slot]);
+    fetch_box(operands + 2048, arguments.dq_n_map, tile.token, head, tile.batch, &arrivals[slot]);
+    fetch_box(operands + 4096, arguments.dk_n_map, tile.token, head, tile.batch, &arrivals[slot]);
+  }
+  else {
+    copy_box(reinterpret_cast<bf16*>(operands + 0), arguments.q.at(tile.batch, tile.token, head), arguments.q.token, tile.rows > 0 ? tile.rows : 0, 128, 256);
+    copy_box(reinterpret_cast<bf16*>(operands + 1024), arguments.k.at(tile.batch, tile.token, head), arguments.k.token, tile.rows > 0 ? tile.rows : 0, 128, 256);
+    copy_box(reinterpret_cast<float*>(operands + 2048), arguments.dq_n.at(tile.batch, tile.token, head), arguments.dq_n.token, tile.rows > 0 ? tile.rows : 0, 128, 256);
+    copy_box(reinterpret_cast<float*>(operands + 4096), arguments.dk_n.at(tile.batch, tile.token, head), arguments.dk_n.token, tile.rows > 0 ? tile.rows : 0, 128, 256);
+  }
+}
 
 template <bool aligned>
 KD_FUNCTION void gdn_bwd_tiles(const Arguments& arguments, float* shared) {
@@ -112,9 +151,21 @@ KD_FUNCTION void gdn_bwd_tiles(const Arguments& arguments, float* shared) {
   float* const dg_c_shared = shared + 0;
   float* const _dg_a_raw_plus_a_raw_shared = shared + 16;
   float* const da_raw_shared = shared + 32;
-  const long long groups = (arguments.tiles + 7) / 8;
-  const long long head = blockIdx.x % arguments.heads, group = blockIdx.x / arguments.heads;
-  (void)shared, (void)groups, (void)head;
+  const unsigned heads = static_cast<unsigned>(arguments.heads), head_number = blockIdx.x % heads, group_number = blockIdx.x / heads;
+  const long long head = head_number, group = group_number;
+  (void)shared, (void)head;
+  const long long begin = group * 8, end = begin + 8 < arguments.tiles ? begin + 8 : arguments.tiles;
+  // Operands travel 2 tiles ahead.
+  Arrival* const arrivals = reinterpret_cast<Arrival*>(shared + 64);
+  const StagedTile* const staged_tiles = reinterpret_cast<StagedTile*>(shared + 68);
+  if (aligned && threadIdx.x == 0) {
+    for (int slot = 0; slot < 2; ++slot) initialise_arrival(&arrivals[slot]);
+    publish_arrivals();
+  }
+  block_barrier();  // arrivals is complete
+  for (int ahead = 0; ahead < 2; ++ahead) gdn_bwd_stage<aligned>(arguments, shared, head, begin + ahead, begin, end, ahead);
+  int slot = 0;
+  unsigned phase = 0;
   const float dt_bias = to_float(*(arguments.dt_bias + head));          // [gdn.cpp:12]
   const float A_log = to_float(*(arguments.A_log + head));              // [gdn.cpp:12]
   const float _exp_A_log = expf(A_log);                                 // [gdn.cpp:14]
@@ -122,10 +173,10 @@ KD_FUNCTION void gdn_bwd_tiles(const Arguments& arguments, float* shared) {
   float _sum_total_dg_sum = 0.0f;
   float ddt_bias_sum = 0.0f;
   const long long first = segment * 8, last = first + 8 < arguments.tiles ? first + 8 : arguments.tiles;
-  for (long long number = first; number < last; ++number) {
-    const Tile tile = arguments.cu_seqlens != nullptr
-        ? find_packed_tile(number, 16, arguments.tokens, arguments.sequences, arguments.first_tile, arguments.sequence_start)
-        : find_tile(number, 16, arguments.tokens);
+  for (long long number = first; number < last; ++number, next_slot(slot, phase, 2)) {
+    if constexpr (aligned) wait_for(&arrivals[slot], phase);
+    else block_barrier();  // the slot is complete
+    const Tile tile = tile_of(staged_tiles[slot]);
     if (tile.rows == 0) {
       // after the last sequence: dead rows are set to 0
       const float zeros[8] = {0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f};
@@ -135,21 +186,32 @@ KD_FUNCTION void gdn_bwd_tiles(const Arguments& arguments, float* shared) {
         if (lane == 0) *arguments.da_raw.at(tile.batch, tile.token + row, head) = to<bf16>(0.0f);
         if (lane == 0) *arguments.dbeta_raw.at(tile.batch, tile.token + row, head) = to<bf16>(0.0f);
       }
+      block_barrier();  // every thread has read where the tile lies
+      gdn_bwd_stage<aligned>(arguments, shared, head, number + 2, begin, end, slot);
       continue;
     }
+    const float* const operands = shared + 96 + slot * 6144;
+    const bf16* const q_staged = reinterpret_cast<const bf16*>(operands);
+    const bf16* const k_staged = reinterpret_cast<const bf16*>(operands + 1024);
+    const float* const dq_n_staged = operands + 2048;
+    const float* const dk_n_staged = operands + 4096;
 
-    float q[8];                                                         // [gdn.cpp:10]
-    load_row<aligned>(arguments.q.at(tile.batch, tile.token + row, head), lane, row < tile.rows, q);
-    const float _row_sum_q_q = row_dot(q, q, lane);                     // [gdn.cpp:16]
-    float k[8];                                                         // [gdn.cpp:10]
-    load_row<aligned>(arguments.k.at(tile.batch, tile.token + row, head), lane, row < tile.rows, k);
-    const float _row_sum_k_k = row_dot(k, k, lane);                     // [gdn.cpp:17]
     const float dg_c = row < tile.rows ? to_float(*(arguments.dg_c.at(tile.batch, tile.token + row, head))) : 0.0f;  // [gdn.cpp:18]
+    const float dbeta = row < tile.rows ? to_float(*(arguments.dbeta.at(tile.batch, tile.token + row, head))) : 0.0f;  // [gdn.cpp:20]
+    const float beta_raw = row < tile.rows ? to_float(*(arguments.beta_raw.at(tile.batch, tile.token + row, head))) : 0.0f;  // [gdn.cpp:11]
+    const float dg_T = to_float(*(arguments.dg_T.at(head, number, 0)));                 // [gdn.cpp:19]
+    const float a_raw = row < tile.rows ? to_float(*(arguments.a_raw.at(tile.batch, tile.token + row, head))) : 0.0f;  // [gdn.cpp:11]
+    float q[8];                                                         // [gdn.cpp:10]
+    load_row<aligned>((q_staged + row * 128), lane, row < tile.rows, q);
+    const float _12 = row_dot(q, q, lane);                              // [gdn.cpp:16]
+    float k[8];                                                         // [gdn.cpp:10]
+    load_row<aligned>((k_staged + row * 128), lane, row < tile.rows, k);
+    const float _17 = row_dot(k, k, lane);                              // [gdn.cpp:17]
     if (lane == 0) dg_c_shared[row] = dg_c;
     float dq_n[8];                                                      // [gdn.cpp:16]
-    load_row<aligned>(arguments.dq_n.at(tile.batch, tile.token + row, head), lane, row < tile.rows, dq_n);
-    const float _rsqrt_row_sum_q_q = approx_rsqrt(_row_sum_q_q + eps);  // [gdn.cpp:16]
-    float _q_rsqrt_row_sum_q_q[8];
+    load_row<aligned>((dq_n_staged + row * 128), lane, row < tile.rows, dq_n);
+    const float _15 = approx_rsqrt(_12 + eps);                          // [gdn.cpp:16]
+    float _43[8];
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
       _q_rsqrt_row_sum_q_q[i] = q[i] * _rsqrt_row_sum_q_q;              // [gdn.cpp:10]
@@ -162,9 +224,9 @@ KD_FUNCTION void gdn_bwd_tiles(const Arguments& arguments, float* shared) {
     }
     if (row < tile.rows) store_row<aligned>(arguments.dq.at(tile.batch, tile.token + row, head), lane, dq);  // [gdn.cpp:10]
     float dk_n[8];                                                      // [gdn.cpp:17]
-    load_row<aligned>(arguments.dk_n.at(tile.batch, tile.token + row, head), lane, row < tile.rows, dk_n);
-    const float _rsqrt_row_sum_k_k = approx_rsqrt(_row_sum_k_k + eps);  // [gdn.cpp:17]
-    float _k_rsqrt_row_sum_k_k[8];
+    load_row<aligned>((dk_n_staged + row * 128), lane, row < tile.rows, dk_n);
+    const float _19 = approx_rsqrt(_17 + eps);                          // [gdn.cpp:17]
+    float _48[8];
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
       _k_rsqrt_row_sum_k_k[i] = k[i] * _rsqrt_row_sum_k_k;              // [gdn.cpp:10]
@@ -176,23 +238,20 @@ KD_FUNCTION void gdn_bwd_tiles(const Arguments& arguments, float* shared) {
       dk[i] = (dk_n[i] - _k_rsqrt_row_sum_k_k[i] * _row_sum_dk_n_times_k) * _rsqrt_row_sum_k_k;     // [gdn.cpp:10]
     }
     if (row < tile.rows) store_row<aligned>(arguments.dk.at(tile.batch, tile.token + row, head), lane, dk);  // [gdn.cpp:10]
-    const float dbeta = row < tile.rows ? to_float(*(arguments.dbeta.at(tile.batch, tile.token + row, head))) : 0.0f;  // [gdn.cpp:20]
-    const float beta_raw = row < tile.rows ? to_float(*(arguments.beta_raw.at(tile.batch, tile.token + row, head))) : 0.0f;  // [gdn.cpp:11]
-    const float _exp2_minus_abs_beta_raw = approx_exp2(-fabsf(beta_raw) * log2e);       // [gdn.cpp:20]
-    const float _rcp_beta_raw = approx_rcp(1.0f + _exp2_minus_abs_beta_raw);            // [gdn.cpp:20]
-    const float dbeta_raw = dbeta * (_exp2_minus_abs_beta_raw * _rcp_beta_raw * _rcp_beta_raw);     // [gdn.cpp:20]
+    const float _23 = approx_exp2(-fabsf(beta_raw) * log2e);            // [gdn.cpp:20]
+    const float _26 = approx_rcp(1.0f + _23);                           // [gdn.cpp:20]
+    const float dbeta_raw = dbeta * (_23 * _26 * _26);                  // [gdn.cpp:20]
     if (row < tile.rows && lane == 0) *(arguments.dbeta_raw.at(tile.batch, tile.token + row, head)) = to<bf16>(dbeta_raw);  // [gdn.cpp:11]
     block_barrier();  // dg_c_shared is complete
-    const float _suffix_dg_c = row_scan<false, true>(dg_c_shared, row, tile.rows);      // [gdn.cpp:15]
-    const float dg_T = to_float(*(arguments.dg_T.at(head, number, 0)));                 // [gdn.cpp:19]
-    const float dg = _suffix_dg_c + dg_T;                               // [gdn.cpp:14]
-    const float a_raw = row < tile.rows ? to_float(*(arguments.a_raw.at(tile.batch, tile.token + row, head))) : 0.0f;  // [gdn.cpp:11]
-    const float _a_raw_plus_dt_bias = a_raw + dt_bias;                  // [gdn.cpp:14]
-    const float _exp2_a_raw = approx_exp2(-fabsf(_a_raw_plus_dt_bias) * log2e);         // [gdn.cpp:14]
-    const float _dg_a_raw_plus_a_raw = dg * ((_a_raw_plus_dt_bias < 0.0f ? 0.0f : _a_raw_plus_dt_bias) + log1pf(_exp2_a_raw));  // [gdn.cpp:14]
-    if (lane == 0) _dg_a_raw_plus_a_raw_shared[row] = _dg_a_raw_plus_a_raw;
-    const float _rcp_exp2_a_raw = approx_rcp(1.0f + _exp2_a_raw);       // [gdn.cpp:14]
-    const float da_raw = -(dg * _exp_A_log * (0.0f <= _a_raw_plus_dt_bias ? _rcp_exp2_a_raw : _exp2_a_raw * _rcp_exp2_a_raw));  // [gdn.cpp:14]
+    gdn_bwd_stage<aligned>(arguments, shared, head, number + 2, begin, end, slot);
+    const float _29 = row_scan<false, true>(dg_c_shared, row, tile.rows);               // [gdn.cpp:15]
+    const float dg = _29 + dg_T;                                        // [gdn.cpp:14]
+    const float _2 = a_raw + dt_bias;                                   // [gdn.cpp:14]
+    const float _8 = approx_exp2(-fabsf(_2) * log2e);                   // [gdn.cpp:14]
+    const float _30 = dg * ((_2 < 0.0f ? 0.0f : _2) + log1pf(_8));      // [gdn.cpp:14]
+    if (lane == 0) _30_shared[row] = _30;
+    const float _35 = approx_rcp(1.0f + _8);                            // [gdn.cpp:14]
+    const float da_raw = -(dg * _1 * (0.0f <= _2 ? _35 : _8 * _35));    // [gdn.cpp:14]
     if (lane == 0) da_raw_shared[row] = da_raw;
     if (row < tile.rows && lane == 0) *(arguments.da_raw.at(tile.batch, tile.token + row, head)) = to<bf16>(da_raw);  // [gdn.cpp:11]
     block_barrier();  // _dg_a_raw_plus_a_raw_shared is complete
@@ -205,14 +264,14 @@ KD_FUNCTION void gdn_bwd_tiles(const Arguments& arguments, float* shared) {
   if (threadIdx.x == 0) arguments.ddt_bias_sum_partial[head * arguments.segments + segment] = ddt_bias_sum;
 }
 
-KD_KERNEL(256, 2) void gdn_bwd(const Arguments arguments) {
-  KD_SHARED(float, shared, 48);
+KD_KERNEL(256, 2) void gdn_bwd(const __grid_constant__ Arguments arguments) {
+  KD_DYNAMIC_SHARED(float, shared);
   gdn_bwd_tiles<true>(arguments, shared);
 }
 KD_ENTRY(gdn_bwd, Arguments);
 
-KD_KERNEL(256, 2) void gdn_bwd_any(const Arguments arguments) {
-  KD_SHARED(float, shared, 48);
+KD_KERNEL(256, 2) void gdn_bwd_any(const __grid_constant__ Arguments arguments) {
+  KD_DYNAMIC_SHARED(float, shared);
   gdn_bwd_tiles<false>(arguments, shared);
 }
 KD_ENTRY(gdn_bwd_any, Arguments);

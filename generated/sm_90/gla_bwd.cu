@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // gla backward, derived: GLA preamble: log-sigmoid gate per feature, decayed q and k
-//   spec 2149f416e8cc6f20  sm_90  tile 16 rows x 128 columns in 1 step  threads=256,tiles_per_block=8,min_blocks=2,heads_fastest=1
+//   spec 2149f416e8cc6f20  sm_90  tile 16 rows x 128 columns in 1 step  threads=256,tiles_per_block=8,min_blocks=2,heads_fastest=1,stages=2
 //   remake: kdagen emit gla --pass bwd
 //
 //   g = -softplus(-g_raw)*(gate_divisor^-1*log2e)                                                        [spec:14]
@@ -13,6 +13,7 @@
 //   dg = suffix_sum_t(dq_d*round_bf16(q_d) + dg_c) + cumsum_t_exclusive(dk_r*round_bf16(k_r)) + dg_T     [spec:14]
 //   dg_raw = dg*sigmoid(-g_raw)*gate_divisor^-1    -> bf16                                               [spec:14]
 #include <kdagen/device.cuh>
+#include <kdagen/staging.cuh>
 
 constexpr float gate_divisor_1 = 0.0625f;  // gate_divisor^-1
 constexpr float gate_divisor_1_log2e = 0.09016844f;  // gate_divisor^-1*log2e
@@ -20,6 +21,13 @@ constexpr float log2e = 1.442695f;  // log2e
 constexpr float scale = 0.088388346f;  // scale
 
 struct Arguments {
+  TensorMap q_map;  // for the copy engine
+  TensorMap k_map;  // for the copy engine
+  TensorMap g_raw_map;  // for the copy engine
+  TensorMap dq_d_map;  // for the copy engine
+  TensorMap dk_r_map;  // for the copy engine
+  TensorMap dg_c_map;  // for the copy engine
+  TensorMap dg_T_map;  // for the copy engine
   Rows<const bf16> q;  // input [t, h, d]
   Rows<const bf16> k;  // input [t, h, d]
   Rows<const bf16> g_raw;  // input [t, h, d]
@@ -47,19 +55,59 @@ KD_FUNCTION void store_row(T* to_where, int lane, const float (&x)[8]) {
   store4<aligned>(to_where + 64 + 4 * lane, &x[4]);
 }
 
-KD_KERNEL(256, 0) void gla_bwd_first_tile_i32(const Arguments arguments) {
+KD_KERNEL(256, 0) void gla_bwd_first_tile_i32(const __grid_constant__ Arguments arguments) {
   KD_SHARED(long long, counts, 256);
   write_first_tiles(static_cast<const int*>(arguments.cu_seqlens), arguments.sequences, arguments.tokens, 16,
                     arguments.first_tile, arguments.sequence_start, counts);
 }
 KD_ENTRY(gla_bwd_first_tile_i32, Arguments);
 
-KD_KERNEL(256, 0) void gla_bwd_first_tile_i64(const Arguments arguments) {
+KD_KERNEL(256, 0) void gla_bwd_first_tile_i64(const __grid_constant__ Arguments arguments) {
   KD_SHARED(long long, counts, 256);
   write_first_tiles(static_cast<const long long*>(arguments.cu_seqlens), arguments.sequences, arguments.tokens, 16,
                     arguments.first_tile, arguments.sequence_start, counts);
 }
 KD_ENTRY(gla_bwd_first_tile_i64, Arguments);
+
+/// Asks for the operands of tile `number`, one of the block's tiles begin..end-1. aligned: thread 0 asks the copy engine,
+/// and whoever waits for the slot's counter sees them. Else all threads copy; seen after a barrier.
+template <bool aligned>
+KD_FUNCTION void gla_bwd_stage(const Arguments& arguments, float* shared, long long head, long long number, long long begin, long long end, int slot) {
+  if (number >= end || (aligned && threadIdx.x != 0)) return;
+  Arrival* const arrivals = reinterpret_cast<Arrival*>(shared + 768);
+  StagedTile* const staged_tiles = reinterpret_cast<StagedTile*>(shared + 772);
+  (void)arrivals, (void)head;
+  if (threadIdx.x == 0) {
+    const long long* const first_tile = arguments.cu_seqlens != nullptr ? arguments.first_tile : nullptr;
+    const StagedTile& before = staged_tiles[slot == 0 ? 1 : slot - 1];
+    staged_tiles[slot] = number == begin
+        ? find_staged_tile(number, 16, arguments.tokens, arguments.sequences, first_tile, arguments.sequence_start)
+        : next_staged_tile(before, 16, arguments.tokens, arguments.sequences, first_tile, arguments.sequence_start);
+  }
+  if constexpr (!aligned) block_barrier();  // staged_tiles[slot] is complete
+  const Tile tile = tile_of(staged_tiles[slot]);
+  float* const operands = shared + 800 + slot * 9344;
+  if constexpr (aligned) {
+    expect_bytes(&arrivals[slot], tile.rows > 0 ? 37376 : 0, &staged_tiles[slot]);
+    if (tile.rows == 0) return;
+    fetch_box(operands + 0, arguments.q_map, tile.token, head, tile.batch, &arrivals[slot]);
+    fetch_box(operands + 1024, arguments.k_map, tile.token, head, tile.batch, &arrivals[slot]);
+    fetch_box(operands + 2048, arguments.g_raw_map, tile.token, head, tile.batch, &arrivals[slot]);
+    fetch_box(operands + 3072, arguments.dq_d_map, tile.token, head, tile.batch, &arrivals[slot]);
+    fetch_box(operands + 5120, arguments.dk_r_map, tile.token, head, tile.batch, &arrivals[slot]);
+    fetch_box(operands + 7168, arguments.dg_c_map, tile.token, head, tile.batch, &arrivals[slot]);
+    fetch_box(operands + 9216, arguments.dg_T_map, 0, number, head, &arrivals[slot]);
+  }
+  else {
+    copy_box(reinterpret_cast<bf16*>(operands + 0), arguments.q.at(tile.batch, tile.token, head), arguments.q.token, tile.rows > 0 ? tile.rows : 0, 128, 256);
+    copy_box(reinterpret_cast<bf16*>(operands + 1024), arguments.k.at(tile.batch, tile.token, head), arguments.k.token, tile.rows > 0 ? tile.rows : 0, 128, 256);
+    copy_box(reinterpret_cast<bf16*>(operands + 2048), arguments.g_raw.at(tile.batch, tile.token, head), arguments.g_raw.token, tile.rows > 0 ? tile.rows : 0, 128, 256);
+    copy_box(reinterpret_cast<float*>(operands + 3072), arguments.dq_d.at(tile.batch, tile.token, head), arguments.dq_d.token, tile.rows > 0 ? tile.rows : 0, 128, 256);
+    copy_box(reinterpret_cast<float*>(operands + 5120), arguments.dk_r.at(tile.batch, tile.token, head), arguments.dk_r.token, tile.rows > 0 ? tile.rows : 0, 128, 256);
+    copy_box(reinterpret_cast<float*>(operands + 7168), arguments.dg_c.at(tile.batch, tile.token, head), arguments.dg_c.token, tile.rows > 0 ? tile.rows : 0, 128, 256);
+    copy_box(reinterpret_cast<float*>(operands + 9216), arguments.dg_T.at(head, number, 0), 0, tile.rows > 0 ? 1 : 0, 128, 256);
+  }
+}
 
 template <bool aligned>
 KD_FUNCTION void gla_bwd_tiles(const Arguments& arguments, float* shared) {
@@ -70,17 +118,29 @@ KD_FUNCTION void gla_bwd_tiles(const Arguments& arguments, float* shared) {
   const int row = step_row, first_row = 8 * block;
   (void)lane, (void)row, (void)column, (void)first_row;
   float* const g_blocks = shared + 0;
-  float* const _dq_d_plus_dg_c_blocks = shared + 256;
-  float* const _dk_r_round_k_r_blocks = shared + 512;
-  const long long groups = (arguments.tiles + 7) / 8;
-  const long long head = blockIdx.x % arguments.heads, group = blockIdx.x / arguments.heads;
-  (void)shared, (void)groups, (void)head;
+  float* const _22_blocks = shared + 256;
+  float* const _19_blocks = shared + 512;
+  const unsigned heads = static_cast<unsigned>(arguments.heads), head_number = blockIdx.x % heads, group_number = blockIdx.x / heads;
+  const long long head = head_number, group = group_number;
+  (void)shared, (void)head;
+  const long long begin = group * 8, end = begin + 8 < arguments.tiles ? begin + 8 : arguments.tiles;
+  // Operands travel 2 tiles ahead.
+  Arrival* const arrivals = reinterpret_cast<Arrival*>(shared + 768);
+  const StagedTile* const staged_tiles = reinterpret_cast<StagedTile*>(shared + 772);
+  if (aligned && threadIdx.x == 0) {
+    for (int slot = 0; slot < 2; ++slot) initialise_arrival(&arrivals[slot]);
+    publish_arrivals();
+  }
+  block_barrier();  // arrivals is complete
+  for (int ahead = 0; ahead < 2; ++ahead) gla_bwd_stage<aligned>(arguments, shared, head, begin + ahead, begin, end, ahead);
+  int slot = 0;
+  unsigned phase = 0;
   const long long segment = group;
   const long long first = segment * 8, last = first + 8 < arguments.tiles ? first + 8 : arguments.tiles;
-  for (long long number = first; number < last; ++number) {
-    const Tile tile = arguments.cu_seqlens != nullptr
-        ? find_packed_tile(number, 16, arguments.tokens, arguments.sequences, arguments.first_tile, arguments.sequence_start)
-        : find_tile(number, 16, arguments.tokens);
+  for (long long number = first; number < last; ++number, next_slot(slot, phase, 2)) {
+    if constexpr (aligned) wait_for(&arrivals[slot], phase);
+    else block_barrier();  // the slot is complete
+    const Tile tile = tile_of(staged_tiles[slot]);
     if (tile.rows == 0) {
       // after the last sequence: dead rows are set to 0
       const float zeros[8] = {0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f};
@@ -89,14 +149,24 @@ KD_FUNCTION void gla_bwd_tiles(const Arguments& arguments, float* shared) {
         store_row<aligned>(arguments.dk.at(tile.batch, tile.token + row, head), lane, zeros);
         store_row<aligned>(arguments.dg_raw.at(tile.batch, tile.token + row, head), lane, zeros);
       }
+      block_barrier();  // every thread has read where the tile lies
+      gla_bwd_stage<aligned>(arguments, shared, head, number + 2, begin, end, slot);
       continue;
     }
+    const float* const operands = shared + 800 + slot * 9344;
+    const bf16* const q_staged = reinterpret_cast<const bf16*>(operands);
+    const bf16* const k_staged = reinterpret_cast<const bf16*>(operands + 1024);
+    const bf16* const g_raw_staged = reinterpret_cast<const bf16*>(operands + 2048);
+    const float* const dq_d_staged = operands + 3072;
+    const float* const dk_r_staged = operands + 5120;
+    const float* const dg_c_staged = operands + 7168;
+    const float* const dg_T_staged = operands + 9216;
 
     float g_raw[8];                                                     // [gla.cpp:12]
     #pragma unroll
-    for (int i = 0; i < 8; ++i) g_raw[i] = first_row + i < tile.rows ? to_float(arguments.g_raw.at(tile.batch, tile.token + (first_row + i), head)[column]) : 0.0f;
-    float _minus_g_raw[8];
-    float _exp2_g_raw[8];
+    for (int i = 0; i < 8; ++i) g_raw[i] = first_row + i < tile.rows ? to_float((g_raw_staged + (first_row + i) * 128)[column]) : 0.0f;
+    float _1[8];
+    float _7[8];
     float g[8];
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
@@ -128,12 +198,12 @@ KD_FUNCTION void gla_bwd_tiles(const Arguments& arguments, float* shared) {
     for (int b = 1; b < 2; ++b) g_T += g_blocks[b * 128 + column];
     float dq_d[8];                                                      // [gla.cpp:16]
     #pragma unroll
-    for (int i = 0; i < 8; ++i) dq_d[i] = first_row + i < tile.rows ? to_float(arguments.dq_d.at(tile.batch, tile.token + (first_row + i), head)[column]) : 0.0f;
+    for (int i = 0; i < 8; ++i) dq_d[i] = first_row + i < tile.rows ? to_float((dq_d_staged + (first_row + i) * 128)[column]) : 0.0f;
     float q[8];                                                         // [gla.cpp:12]
     #pragma unroll
-    for (int i = 0; i < 8; ++i) q[i] = first_row + i < tile.rows ? to_float(arguments.q.at(tile.batch, tile.token + (first_row + i), head)[column]) : 0.0f;
-    float _exp2_g_c[8];
-    float _dq_d_round_q_d[8];
+    for (int i = 0; i < 8; ++i) q[i] = first_row + i < tile.rows ? to_float((q_staged + (first_row + i) * 128)[column]) : 0.0f;
+    float _12[8];
+    float _21[8];
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
       _exp2_g_c[i] = approx_exp2(g_c[i]);                               // [gla.cpp:16]
@@ -142,8 +212,8 @@ KD_FUNCTION void gla_bwd_tiles(const Arguments& arguments, float* shared) {
     }
     float dg_c[8];                                                      // [gla.cpp:18]
     #pragma unroll
-    for (int i = 0; i < 8; ++i) dg_c[i] = first_row + i < tile.rows ? to_float(arguments.dg_c.at(tile.batch, tile.token + (first_row + i), head)[column]) : 0.0f;
-    float _dq_d_plus_dg_c[8];
+    for (int i = 0; i < 8; ++i) dg_c[i] = first_row + i < tile.rows ? to_float((dg_c_staged + (first_row + i) * 128)[column]) : 0.0f;
+    float _22[8];
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
       _dq_d_plus_dg_c[i] = _dq_d_round_q_d[i] + dg_c[i];                // [gla.cpp:14]
@@ -158,12 +228,12 @@ KD_FUNCTION void gla_bwd_tiles(const Arguments& arguments, float* shared) {
     _dq_d_plus_dg_c_blocks[block * 128 + column] = _suffix_dq_d_plus_dg_c[0];
     float dk_r[8];                                                      // [gla.cpp:17]
     #pragma unroll
-    for (int i = 0; i < 8; ++i) dk_r[i] = first_row + i < tile.rows ? to_float(arguments.dk_r.at(tile.batch, tile.token + (first_row + i), head)[column]) : 0.0f;
+    for (int i = 0; i < 8; ++i) dk_r[i] = first_row + i < tile.rows ? to_float((dk_r_staged + (first_row + i) * 128)[column]) : 0.0f;
     float k[8];                                                         // [gla.cpp:12]
     #pragma unroll
-    for (int i = 0; i < 8; ++i) k[i] = first_row + i < tile.rows ? to_float(arguments.k.at(tile.batch, tile.token + (first_row + i), head)[column]) : 0.0f;
-    float _exp2_g_T_minus_g_c[8];
-    float _dk_r_round_k_r[8];
+    for (int i = 0; i < 8; ++i) k[i] = first_row + i < tile.rows ? to_float((k_staged + (first_row + i) * 128)[column]) : 0.0f;
+    float _15[8];
+    float _19[8];
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
       _exp2_g_T_minus_g_c[i] = approx_exp2(g_T - g_c[i]);               // [gla.cpp:17]
@@ -222,7 +292,7 @@ KD_FUNCTION void gla_bwd_tiles(const Arguments& arguments, float* shared) {
     for (int i = 0; i < 8; ++i) {
       _dq_d_plus_dk_r[i] = _suffix_dq_d_plus_dg_c[i] + _prefix_dk_r_round_k_r[i];       // [gla.cpp:14]
     }
-    const float dg_T = to_float((arguments.dg_T.at(head, number, 0))[column]);          // [gla.cpp:19]
+    const float dg_T = to_float((dg_T_staged)[column]);                 // [gla.cpp:19]
     float dg_raw[8];
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
@@ -234,17 +304,19 @@ KD_FUNCTION void gla_bwd_tiles(const Arguments& arguments, float* shared) {
     for (int i = 0; i < 8; ++i) {
       if (first_row + i < tile.rows) arguments.dg_raw.at(tile.batch, tile.token + (first_row + i), head)[column] = to<bf16>(dg_raw[i]);  // [gla.cpp:12]
     }
+    block_barrier();  // every thread is done with the operands
+    gla_bwd_stage<aligned>(arguments, shared, head, number + 2, begin, end, slot);
   }
 }
 
-KD_KERNEL(256, 2) void gla_bwd(const Arguments arguments) {
-  KD_SHARED(float, shared, 768);
+KD_KERNEL(256, 2) void gla_bwd(const __grid_constant__ Arguments arguments) {
+  KD_DYNAMIC_SHARED(float, shared);
   gla_bwd_tiles<true>(arguments, shared);
 }
 KD_ENTRY(gla_bwd, Arguments);
 
-KD_KERNEL(256, 2) void gla_bwd_any(const Arguments arguments) {
-  KD_SHARED(float, shared, 768);
+KD_KERNEL(256, 2) void gla_bwd_any(const __grid_constant__ Arguments arguments) {
+  KD_DYNAMIC_SHARED(float, shared);
   gla_bwd_tiles<false>(arguments, shared);
 }
 KD_ENTRY(gla_bwd_any, Arguments);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // kda_k1 backward, derived: KDA preamble: normalised q and k, bounded gate, decay products of a chunk
 //   anchor=none gt=k2 handover=raw
-//   spec a25b27c2244acaac  sm_90  tile 16 rows x 128 columns in 1 step  threads=256,tiles_per_block=8,min_blocks=2,heads_fastest=1
+//   spec a25b27c2244acaac  sm_90  tile 16 rows x 128 columns in 1 step  threads=256,tiles_per_block=8,min_blocks=2,heads_fastest=1,stages=2
 //   remake: kdagen emit kda_k1 --pass bwd
 //
 //   q_inv = rsqrt(sum_d(q*q) + eps)                                                                      [spec:25]
@@ -29,6 +29,7 @@
 //   dk = (dk_n - k_n*sum_d(dk_n*k_n))*k_inv    -> bf16                                                   [spec:21]
 //   dv = dv_out    -> bf16                                                                               [spec:22]
 #include <kdagen/device.cuh>
+#include <kdagen/staging.cuh>
 
 constexpr float eps = 1e-06f;  // eps
 constexpr float log2e = 1.442695f;  // log2e
@@ -37,6 +38,14 @@ constexpr float lower_bound = -5.0f;  // lower_bound
 constexpr float scale = 0.088388346f;  // scale
 
 struct Arguments {
+  TensorMap q_map;  // for the copy engine
+  TensorMap k_map;  // for the copy engine
+  TensorMap g_raw_map;  // for the copy engine
+  TensorMap dq_d_map;  // for the copy engine
+  TensorMap dk_d_map;  // for the copy engine
+  TensorMap dk_i_map;  // for the copy engine
+  TensorMap dk_r_map;  // for the copy engine
+  TensorMap dg_T_map;  // for the copy engine
   Rows<const bf16> q;  // input [t, h, d]
   Rows<const bf16> k;  // input [t, h, d]
   Rows<const bf16> g_raw;  // input [t, h, d]
@@ -119,19 +128,61 @@ KD_FUNCTION float row_dot(const float (&x)[8], float y, int lane) {
   return row_dot(x, all, lane);
 }
 
-KD_KERNEL(256, 0) void kda_k1_bwd_first_tile_i32(const Arguments arguments) {
+KD_KERNEL(256, 0) void kda_k1_bwd_first_tile_i32(const __grid_constant__ Arguments arguments) {
   KD_SHARED(long long, counts, 256);
   write_first_tiles(static_cast<const int*>(arguments.cu_seqlens), arguments.sequences, arguments.tokens, 16,
                     arguments.first_tile, arguments.sequence_start, counts);
 }
 KD_ENTRY(kda_k1_bwd_first_tile_i32, Arguments);
 
-KD_KERNEL(256, 0) void kda_k1_bwd_first_tile_i64(const Arguments arguments) {
+KD_KERNEL(256, 0) void kda_k1_bwd_first_tile_i64(const __grid_constant__ Arguments arguments) {
   KD_SHARED(long long, counts, 256);
   write_first_tiles(static_cast<const long long*>(arguments.cu_seqlens), arguments.sequences, arguments.tokens, 16,
                     arguments.first_tile, arguments.sequence_start, counts);
 }
 KD_ENTRY(kda_k1_bwd_first_tile_i64, Arguments);
+
+/// Asks for the operands of tile `number`, one of the block's tiles begin..end-1. aligned: thread 0 asks the copy engine,
+/// and whoever waits for the slot's counter sees them. Else all threads copy; seen after a barrier.
+template <bool aligned>
+KD_FUNCTION void kda_k1_bwd_stage(const Arguments& arguments, float* shared, long long head, long long number, long long begin, long long end, int slot) {
+  if (number >= end || (aligned && threadIdx.x != 0)) return;
+  Arrival* const arrivals = reinterpret_cast<Arrival*>(shared + 5248);
+  StagedTile* const staged_tiles = reinterpret_cast<StagedTile*>(shared + 5252);
+  (void)arrivals, (void)head;
+  if (threadIdx.x == 0) {
+    const long long* const first_tile = arguments.cu_seqlens != nullptr ? arguments.first_tile : nullptr;
+    const StagedTile& before = staged_tiles[slot == 0 ? 1 : slot - 1];
+    staged_tiles[slot] = number == begin
+        ? find_staged_tile(number, 16, arguments.tokens, arguments.sequences, first_tile, arguments.sequence_start)
+        : next_staged_tile(before, 16, arguments.tokens, arguments.sequences, first_tile, arguments.sequence_start);
+  }
+  if constexpr (!aligned) block_barrier();  // staged_tiles[slot] is complete
+  const Tile tile = tile_of(staged_tiles[slot]);
+  float* const operands = shared + 5280 + slot * 11392;
+  if constexpr (aligned) {
+    expect_bytes(&arrivals[slot], tile.rows > 0 ? 45568 : 0, &staged_tiles[slot]);
+    if (tile.rows == 0) return;
+    fetch_box(operands + 0, arguments.q_map, tile.token, head, tile.batch, &arrivals[slot]);
+    fetch_box(operands + 1024, arguments.k_map, tile.token, head, tile.batch, &arrivals[slot]);
+    fetch_box(operands + 2048, arguments.g_raw_map, tile.token, head, tile.batch, &arrivals[slot]);
+    fetch_box(operands + 3072, arguments.dq_d_map, tile.token, head, tile.batch, &arrivals[slot]);
+    fetch_box(operands + 5120, arguments.dk_d_map, tile.token, head, tile.batch, &arrivals[slot]);
+    fetch_box(operands + 7168, arguments.dk_i_map, tile.token, head, tile.batch, &arrivals[slot]);
+    fetch_box(operands + 9216, arguments.dk_r_map, tile.token, head, tile.batch, &arrivals[slot]);
+    fetch_box(operands + 11264, arguments.dg_T_map, 0, number, head, &arrivals[slot]);
+  }
+  else {
+    copy_box(reinterpret_cast<bf16*>(operands + 0), arguments.q.at(tile.batch, tile.token, head), arguments.q.token, tile.rows > 0 ? tile.rows : 0, 128, 256);
+    copy_box(reinterpret_cast<bf16*>(operands + 1024), arguments.k.at(tile.batch, tile.token, head), arguments.k.token, tile.rows > 0 ? tile.rows : 0, 128, 256);
+    copy_box(reinterpret_cast<bf16*>(operands + 2048), arguments.g_raw.at(tile.batch, tile.token, head), arguments.g_raw.token, tile.rows > 0 ? tile.rows : 0, 128, 256);
+    copy_box(reinterpret_cast<float*>(operands + 3072), arguments.dq_d.at(tile.batch, tile.token, head), arguments.dq_d.token, tile.rows > 0 ? tile.rows : 0, 128, 256);
+    copy_box(reinterpret_cast<float*>(operands + 5120), arguments.dk_d.at(tile.batch, tile.token, head), arguments.dk_d.token, tile.rows > 0 ? tile.rows : 0, 128, 256);
+    copy_box(reinterpret_cast<float*>(operands + 7168), arguments.dk_i.at(tile.batch, tile.token, head), arguments.dk_i.token, tile.rows > 0 ? tile.rows : 0, 128, 256);
+    copy_box(reinterpret_cast<float*>(operands + 9216), arguments.dk_r.at(tile.batch, tile.token, head), arguments.dk_r.token, tile.rows > 0 ? tile.rows : 0, 128, 256);
+    copy_box(reinterpret_cast<float*>(operands + 11264), arguments.dg_T.at(head, number, 0), 0, tile.rows > 0 ? 1 : 0, 128, 256);
+  }
+}
 
 template <bool aligned>
 KD_FUNCTION void kda_k1_bwd_tiles(const Arguments& arguments, float* shared) {
@@ -147,10 +198,22 @@ KD_FUNCTION void kda_k1_bwd_tiles(const Arguments& arguments, float* shared) {
   float* const dg_raw_blocks = shared + 768;
   float* const dg_c_shared = shared + 1024;
   float* const g_c_shared = shared + 3072;
-  float* const _exp2_g_T_shared = shared + 5120;
-  const long long groups = (arguments.tiles + 7) / 8;
-  const long long head = blockIdx.x % arguments.heads, group = blockIdx.x / arguments.heads;
-  (void)shared, (void)groups, (void)head;
+  float* const _27_shared = shared + 5120;
+  const unsigned heads = static_cast<unsigned>(arguments.heads), head_number = blockIdx.x % heads, group_number = blockIdx.x / heads;
+  const long long head = head_number, group = group_number;
+  (void)shared, (void)head;
+  const long long begin = group * 8, end = begin + 8 < arguments.tiles ? begin + 8 : arguments.tiles;
+  // Operands travel 2 tiles ahead.
+  Arrival* const arrivals = reinterpret_cast<Arrival*>(shared + 5248);
+  const StagedTile* const staged_tiles = reinterpret_cast<StagedTile*>(shared + 5252);
+  if (aligned && threadIdx.x == 0) {
+    for (int slot = 0; slot < 2; ++slot) initialise_arrival(&arrivals[slot]);
+    publish_arrivals();
+  }
+  block_barrier();  // arrivals is complete
+  for (int ahead = 0; ahead < 2; ++ahead) kda_k1_bwd_stage<aligned>(arguments, shared, head, begin + ahead, begin, end, ahead);
+  int slot = 0;
+  unsigned phase = 0;
   const float A_log = to_float(*(arguments.A_log + head));              // [kda_k1.cpp:23]
   const float _exp_A_log = expf(A_log);                                 // [kda_k1.cpp:27]
   const float dt_bias = to_float((arguments.dt_bias + head * 128)[column]);             // [kda_k1.cpp:23]
@@ -158,10 +221,10 @@ KD_FUNCTION void kda_k1_bwd_tiles(const Arguments& arguments, float* shared) {
   float _sum_total_dz_sum = 0.0f;
   float ddt_bias_sum = 0.0f;
   const long long first = segment * 8, last = first + 8 < arguments.tiles ? first + 8 : arguments.tiles;
-  for (long long number = first; number < last; ++number) {
-    const Tile tile = arguments.cu_seqlens != nullptr
-        ? find_packed_tile(number, 16, arguments.tokens, arguments.sequences, arguments.first_tile, arguments.sequence_start)
-        : find_tile(number, 16, arguments.tokens);
+  for (long long number = first; number < last; ++number, next_slot(slot, phase, 2)) {
+    if constexpr (aligned) wait_for(&arrivals[slot], phase);
+    else block_barrier();  // the slot is complete
+    const Tile tile = tile_of(staged_tiles[slot]);
     if (tile.rows == 0) {
       // after the last sequence: dead rows are set to 0
       const float zeros[8] = {0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f};
@@ -172,30 +235,36 @@ KD_FUNCTION void kda_k1_bwd_tiles(const Arguments& arguments, float* shared) {
         store_row<aligned>(arguments.dv.at(tile.batch, tile.token + row, head), lane, zeros);
         if (lane == 0) *arguments.dbeta_raw.at(tile.batch, tile.token + row, head) = to<bf16>(0.0f);
       }
+      block_barrier();  // every thread has read where the tile lies
+      kda_k1_bwd_stage<aligned>(arguments, shared, head, number + 2, begin, end, slot);
       continue;
     }
+    const float* const operands = shared + 5280 + slot * 11392;
+    const bf16* const q_staged = reinterpret_cast<const bf16*>(operands);
+    const bf16* const k_staged = reinterpret_cast<const bf16*>(operands + 1024);
+    const bf16* const g_raw_staged = reinterpret_cast<const bf16*>(operands + 2048);
+    const float* const dq_d_staged = operands + 3072;
+    const float* const dk_d_staged = operands + 5120;
+    const float* const dk_i_staged = operands + 7168;
+    const float* const dk_r_staged = operands + 9216;
+    const float* const dg_T_staged = operands + 11264;
 
-    float q[8];                                                         // [kda_k1.cpp:21]
-    load_row<aligned>(arguments.q.at(tile.batch, tile.token + row, head), lane, row < tile.rows, q);
-    const float _row_sum_q_q = row_dot(q, q, lane);                     // [kda_k1.cpp:25]
-    float k[8];                                                         // [kda_k1.cpp:21]
-    load_row<aligned>(arguments.k.at(tile.batch, tile.token + row, head), lane, row < tile.rows, k);
-    const float _row_sum_k_k = row_dot(k, k, lane);                     // [kda_k1.cpp:26]
     float dv_out[8];                                                    // [kda_k1.cpp:49]
     load_row<aligned>(arguments.dv_out.at(tile.batch, tile.token + row, head), lane, row < tile.rows, dv_out);
-    if (row < tile.rows) store_row<aligned>(arguments.dv.at(tile.batch, tile.token + row, head), lane, dv_out);  // [kda_k1.cpp:22]
     const float dbeta = row < tile.rows ? to_float(*(arguments.dbeta.at(tile.batch, tile.token + row, head))) : 0.0f;  // [kda_k1.cpp:50]
     const float beta_raw = row < tile.rows ? to_float(*(arguments.beta_raw.at(tile.batch, tile.token + row, head))) : 0.0f;  // [kda_k1.cpp:22]
-    const float _exp2_minus_abs_beta_raw = approx_exp2(-fabsf(beta_raw) * log2e);       // [kda_k1.cpp:50]
-    const float _rcp_beta_raw = approx_rcp(1.0f + _exp2_minus_abs_beta_raw);            // [kda_k1.cpp:50]
-    const float dbeta_raw = dbeta * (_exp2_minus_abs_beta_raw * _rcp_beta_raw * _rcp_beta_raw);     // [kda_k1.cpp:50]
-    if (row < tile.rows && lane == 0) *(arguments.dbeta_raw.at(tile.batch, tile.token + row, head)) = to<bf16>(dbeta_raw);  // [kda_k1.cpp:22]
+    float q[8];                                                         // [kda_k1.cpp:21]
+    load_row<aligned>((q_staged + row * 128), lane, row < tile.rows, q);
+    const float _2 = row_dot(q, q, lane);                               // [kda_k1.cpp:25]
+    float k[8];                                                         // [kda_k1.cpp:21]
+    load_row<aligned>((k_staged + row * 128), lane, row < tile.rows, k);
+    const float _6 = row_dot(k, k, lane);                               // [kda_k1.cpp:26]
     float g_raw[8];                                                     // [kda_k1.cpp:21]
     #pragma unroll
-    for (int i = 0; i < 8; ++i) g_raw[i] = first_row + i < tile.rows ? to_float(arguments.g_raw.at(tile.batch, tile.token + (first_row + i), head)[column]) : 0.0f;
-    float _g_raw_plus_dt_bias[8];
-    float _rcp_exp2_minus_abs_z[8];
-    float _z_times_z[8];
+    for (int i = 0; i < 8; ++i) g_raw[i] = first_row + i < tile.rows ? to_float((g_raw_staged + (first_row + i) * 128)[column]) : 0.0f;
+    float _9[8];
+    float _18[8];
+    float _21[8];
     float g[8];
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
@@ -214,6 +283,11 @@ KD_FUNCTION void kda_k1_bwd_tiles(const Arguments& arguments, float* shared) {
       g_c_column[i] = i == 0 ? term : g_c_column[i - 1] + term;
     }
     g_blocks[block * 128 + column] = g_c_column[7];
+    if (row < tile.rows) store_row<aligned>(arguments.dv.at(tile.batch, tile.token + row, head), lane, dv_out);  // [kda_k1.cpp:22]
+    const float _37 = approx_exp2(-fabsf(beta_raw) * log2e);            // [kda_k1.cpp:50]
+    const float _39 = approx_rcp(1.0f + _37);                           // [kda_k1.cpp:50]
+    const float dbeta_raw = dbeta * (_37 * _39 * _39);                  // [kda_k1.cpp:50]
+    if (row < tile.rows && lane == 0) *(arguments.dbeta_raw.at(tile.batch, tile.token + row, head)) = to<bf16>(dbeta_raw);  // [kda_k1.cpp:22]
     block_barrier();  // g_blocks is complete
     // and the blocks before
     float g_c_column_before = 0.0f;
@@ -233,7 +307,7 @@ KD_FUNCTION void kda_k1_bwd_tiles(const Arguments& arguments, float* shared) {
     const float _exp2_g_T_column = approx_exp2(g_T);                    // [kda_k1.cpp:36]
     if (block == 0) _exp2_g_T_shared[column] = _exp2_g_T_column;
     float dq_d[8];                                                      // [kda_k1.cpp:33]
-    load_row<aligned>(arguments.dq_d.at(tile.batch, tile.token + row, head), lane, row < tile.rows, dq_d);
+    load_row<aligned>((dq_d_staged + row * 128), lane, row < tile.rows, dq_d);
     block_barrier();  // g_c_shared is complete
     float g_c[8];
     load4<true>(&g_c_shared[row * 128 + 4 * lane], &g_c[0]);
@@ -259,27 +333,27 @@ KD_FUNCTION void kda_k1_bwd_tiles(const Arguments& arguments, float* shared) {
     }
     if (row < tile.rows) store_row<aligned>(arguments.dq.at(tile.batch, tile.token + row, head), lane, dq);  // [kda_k1.cpp:21]
     float dk_d[8];                                                      // [kda_k1.cpp:34]
-    load_row<aligned>(arguments.dk_d.at(tile.batch, tile.token + row, head), lane, row < tile.rows, dk_d);
-    float _dk_d_exp2_g_c[8];
+    load_row<aligned>((dk_d_staged + row * 128), lane, row < tile.rows, dk_d);
+    float _46[8];
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
       _dk_d_exp2_g_c[i] = dk_d[i] * _exp2_g_c[i];                       // [kda_k1.cpp:34]
     }
     float dk_i[8];                                                      // [kda_k1.cpp:35]
-    load_row<aligned>(arguments.dk_i.at(tile.batch, tile.token + row, head), lane, row < tile.rows, dk_i);
-    float _exp2_minus_g_c[8];
-    float _dk_d_plus_dk_i[8];
+    load_row<aligned>((dk_i_staged + row * 128), lane, row < tile.rows, dk_i);
+    float _26[8];
+    float _61[8];
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
       _exp2_minus_g_c[i] = approx_exp2(-g_c[i]);                        // [kda_k1.cpp:35]
       _dk_d_plus_dk_i[i] = _dk_d_exp2_g_c[i] + dk_i[i] * _exp2_minus_g_c[i];            // [kda_k1.cpp:26]
     }
     float dk_r[8];                                                      // [kda_k1.cpp:36]
-    load_row<aligned>(arguments.dk_r.at(tile.batch, tile.token + row, head), lane, row < tile.rows, dk_r);
-    float _exp2_g_T[8];
-    load4<true>(&_exp2_g_T_shared[4 * lane], &_exp2_g_T[0]);
-    load4<true>(&_exp2_g_T_shared[64 + 4 * lane], &_exp2_g_T[4]);
-    float _exp2_g_T_exp2_minus_g_c[8];
+    load_row<aligned>((dk_r_staged + row * 128), lane, row < tile.rows, dk_r);
+    float _27[8];
+    load4<true>(&_27_shared[4 * lane], &_27[0]);
+    load4<true>(&_27_shared[64 + 4 * lane], &_27[4]);
+    float _28[8];
     float dk_n[8];
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
@@ -332,8 +406,8 @@ KD_FUNCTION void kda_k1_bwd_tiles(const Arguments& arguments, float* shared) {
       _suffix_dg_c_carry += dg_c_blocks[b * 128 + column];
     }
     #pragma unroll
-    for (int i = 0; i < 8; ++i) _suffix_dg_c[i] = _suffix_dg_c_before + _suffix_dg_c[i];
-    const float dg_T = to_float((arguments.dg_T.at(head, number, 0))[column]);          // [kda_k1.cpp:47]
+    for (int i = 0; i < 8; ++i) _52[i] = _52_before + _52[i];
+    const float dg_T = to_float((dg_T_staged)[column]);                 // [kda_k1.cpp:47]
     float dz[8];
     float _dz_g_raw_plus_dt_bias[8];
     #pragma unroll
@@ -365,8 +439,9 @@ KD_FUNCTION void kda_k1_bwd_tiles(const Arguments& arguments, float* shared) {
     for (int i = 0; i < 8; ++i) {
       if (first_row + i < tile.rows) arguments.dg_raw.at(tile.batch, tile.token + (first_row + i), head)[column] = to<bf16>(dg_raw[i]);  // [kda_k1.cpp:21]
     }
-    block_barrier();  // _dz_g_raw_plus_dt_bias_blocks is complete
-    float _total_dz = _dz_g_raw_plus_dt_bias_blocks[column];            // [kda_k1.cpp:27]
+    block_barrier();  // _56_blocks is complete
+    kda_k1_bwd_stage<aligned>(arguments, shared, head, number + 2, begin, end, slot);
+    float _57 = _56_blocks[column];                                     // [kda_k1.cpp:27]
     #pragma unroll
     for (int b = 1; b < 2; ++b) _total_dz += _dz_g_raw_plus_dt_bias_blocks[b * 128 + column];
     _sum_total_dz_sum += _total_dz;                                     // [kda_k1.cpp:27]
@@ -379,14 +454,14 @@ KD_FUNCTION void kda_k1_bwd_tiles(const Arguments& arguments, float* shared) {
   if (block == 0) arguments.ddt_bias_sum_partial[(head * arguments.segments + segment) * 128 + column] = ddt_bias_sum;
 }
 
-KD_KERNEL(256, 2) void kda_k1_bwd(const Arguments arguments) {
-  KD_SHARED(float, shared, 5248);
+KD_KERNEL(256, 2) void kda_k1_bwd(const __grid_constant__ Arguments arguments) {
+  KD_DYNAMIC_SHARED(float, shared);
   kda_k1_bwd_tiles<true>(arguments, shared);
 }
 KD_ENTRY(kda_k1_bwd, Arguments);
 
-KD_KERNEL(256, 2) void kda_k1_bwd_any(const Arguments arguments) {
-  KD_SHARED(float, shared, 5248);
+KD_KERNEL(256, 2) void kda_k1_bwd_any(const __grid_constant__ Arguments arguments) {
+  KD_DYNAMIC_SHARED(float, shared);
   kda_k1_bwd_tiles<false>(arguments, shared);
 }
 KD_ENTRY(kda_k1_bwd_any, Arguments);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // kda_k1 forward: KDA preamble: normalised q and k, bounded gate, decay products of a chunk
 //   anchor=none gt=k2 handover=raw
-//   spec a25b27c2244acaac  sm_90  tile 16 rows x 128 columns in 1 step  threads=256,tiles_per_block=8,min_blocks=2,heads_fastest=1
+//   spec a25b27c2244acaac  sm_90  tile 16 rows x 128 columns in 1 step  threads=256,tiles_per_block=8,min_blocks=2,heads_fastest=1,stages=2
 //   remake: kdagen emit kda_k1 --pass fwd
 //
 //   q_inv = rsqrt(sum_d(q*q) + eps)                                                                      [spec:25]
@@ -19,6 +19,7 @@
 //   beta = sigmoid(beta_raw)    -> bf16                                                                  [spec:50]
 //   v_out = v    -> bf16                                                                                 [spec:49]
 #include <kdagen/device.cuh>
+#include <kdagen/staging.cuh>
 
 constexpr float eps = 1e-06f;  // eps
 constexpr float log2e = 1.442695f;  // log2e
@@ -26,6 +27,9 @@ constexpr float log2e_lower_bound = -7.213475f;  // log2e*lower_bound
 constexpr float scale = 0.088388346f;  // scale
 
 struct Arguments {
+  TensorMap q_map;  // for the copy engine
+  TensorMap k_map;  // for the copy engine
+  TensorMap g_raw_map;  // for the copy engine
   Rows<const bf16> q;  // input [t, h, d]
   Rows<const bf16> k;  // input [t, h, d]
   Rows<const bf16> g_raw;  // input [t, h, d]
@@ -86,19 +90,51 @@ KD_FUNCTION float row_dot(const float (&x)[8], float y, int lane) {
   return row_dot(x, all, lane);
 }
 
-KD_KERNEL(256, 0) void kda_k1_fwd_first_tile_i32(const Arguments arguments) {
+KD_KERNEL(256, 0) void kda_k1_fwd_first_tile_i32(const __grid_constant__ Arguments arguments) {
   KD_SHARED(long long, counts, 256);
   write_first_tiles(static_cast<const int*>(arguments.cu_seqlens), arguments.sequences, arguments.tokens, 16,
                     arguments.first_tile, arguments.sequence_start, counts);
 }
 KD_ENTRY(kda_k1_fwd_first_tile_i32, Arguments);
 
-KD_KERNEL(256, 0) void kda_k1_fwd_first_tile_i64(const Arguments arguments) {
+KD_KERNEL(256, 0) void kda_k1_fwd_first_tile_i64(const __grid_constant__ Arguments arguments) {
   KD_SHARED(long long, counts, 256);
   write_first_tiles(static_cast<const long long*>(arguments.cu_seqlens), arguments.sequences, arguments.tokens, 16,
                     arguments.first_tile, arguments.sequence_start, counts);
 }
 KD_ENTRY(kda_k1_fwd_first_tile_i64, Arguments);
+
+/// Asks for the operands of tile `number`, one of the block's tiles begin..end-1. aligned: thread 0 asks the copy engine,
+/// and whoever waits for the slot's counter sees them. Else all threads copy; seen after a barrier.
+template <bool aligned>
+KD_FUNCTION void kda_k1_fwd_stage(const Arguments& arguments, float* shared, long long head, long long number, long long begin, long long end, int slot) {
+  if (number >= end || (aligned && threadIdx.x != 0)) return;
+  Arrival* const arrivals = reinterpret_cast<Arrival*>(shared + 2432);
+  StagedTile* const staged_tiles = reinterpret_cast<StagedTile*>(shared + 2436);
+  (void)arrivals, (void)head;
+  if (threadIdx.x == 0) {
+    const long long* const first_tile = arguments.cu_seqlens != nullptr ? arguments.first_tile : nullptr;
+    const StagedTile& before = staged_tiles[slot == 0 ? 1 : slot - 1];
+    staged_tiles[slot] = number == begin
+        ? find_staged_tile(number, 16, arguments.tokens, arguments.sequences, first_tile, arguments.sequence_start)
+        : next_staged_tile(before, 16, arguments.tokens, arguments.sequences, first_tile, arguments.sequence_start);
+  }
+  if constexpr (!aligned) block_barrier();  // staged_tiles[slot] is complete
+  const Tile tile = tile_of(staged_tiles[slot]);
+  float* const operands = shared + 2464 + slot * 3072;
+  if constexpr (aligned) {
+    expect_bytes(&arrivals[slot], tile.rows > 0 ? 12288 : 0, &staged_tiles[slot]);
+    if (tile.rows == 0) return;
+    fetch_box(operands + 0, arguments.q_map, tile.token, head, tile.batch, &arrivals[slot]);
+    fetch_box(operands + 1024, arguments.k_map, tile.token, head, tile.batch, &arrivals[slot]);
+    fetch_box(operands + 2048, arguments.g_raw_map, tile.token, head, tile.batch, &arrivals[slot]);
+  }
+  else {
+    copy_box(reinterpret_cast<bf16*>(operands + 0), arguments.q.at(tile.batch, tile.token, head), arguments.q.token, tile.rows > 0 ? tile.rows : 0, 128, 256);
+    copy_box(reinterpret_cast<bf16*>(operands + 1024), arguments.k.at(tile.batch, tile.token, head), arguments.k.token, tile.rows > 0 ? tile.rows : 0, 128, 256);
+    copy_box(reinterpret_cast<bf16*>(operands + 2048), arguments.g_raw.at(tile.batch, tile.token, head), arguments.g_raw.token, tile.rows > 0 ? tile.rows : 0, 128, 256);
+  }
+}
 
 template <bool aligned>
 KD_FUNCTION void kda_k1_fwd_tiles(const Arguments& arguments, float* shared) {
@@ -110,19 +146,31 @@ KD_FUNCTION void kda_k1_fwd_tiles(const Arguments& arguments, float* shared) {
   (void)lane, (void)row, (void)column, (void)first_row;
   float* const g_blocks = shared + 0;
   float* const g_c_shared = shared + 256;
-  float* const _exp2_g_T_shared = shared + 2304;
-  const long long groups = (arguments.tiles + 7) / 8;
-  const long long head = blockIdx.x % arguments.heads, group = blockIdx.x / arguments.heads;
-  (void)shared, (void)groups, (void)head;
+  float* const _28_shared = shared + 2304;
+  const unsigned heads = static_cast<unsigned>(arguments.heads), head_number = blockIdx.x % heads, group_number = blockIdx.x / heads;
+  const long long head = head_number, group = group_number;
+  (void)shared, (void)head;
+  const long long begin = group * 8, end = begin + 8 < arguments.tiles ? begin + 8 : arguments.tiles;
+  // Operands travel 2 tiles ahead.
+  Arrival* const arrivals = reinterpret_cast<Arrival*>(shared + 2432);
+  const StagedTile* const staged_tiles = reinterpret_cast<StagedTile*>(shared + 2436);
+  if (aligned && threadIdx.x == 0) {
+    for (int slot = 0; slot < 2; ++slot) initialise_arrival(&arrivals[slot]);
+    publish_arrivals();
+  }
+  block_barrier();  // arrivals is complete
+  for (int ahead = 0; ahead < 2; ++ahead) kda_k1_fwd_stage<aligned>(arguments, shared, head, begin + ahead, begin, end, ahead);
+  int slot = 0;
+  unsigned phase = 0;
   const float A_log = to_float(*(arguments.A_log + head));              // [kda_k1.cpp:23]
   const float _exp_A_log = expf(A_log);                                 // [kda_k1.cpp:27]
   const float dt_bias = to_float((arguments.dt_bias + head * 128)[column]);             // [kda_k1.cpp:23]
   const long long segment = group;
   const long long first = segment * 8, last = first + 8 < arguments.tiles ? first + 8 : arguments.tiles;
-  for (long long number = first; number < last; ++number) {
-    const Tile tile = arguments.cu_seqlens != nullptr
-        ? find_packed_tile(number, 16, arguments.tokens, arguments.sequences, arguments.first_tile, arguments.sequence_start)
-        : find_tile(number, 16, arguments.tokens);
+  for (long long number = first; number < last; ++number, next_slot(slot, phase, 2)) {
+    if constexpr (aligned) wait_for(&arrivals[slot], phase);
+    else block_barrier();  // the slot is complete
+    const Tile tile = tile_of(staged_tiles[slot]);
     if (tile.rows == 0) {
       // after the last sequence: dead rows are set to 0
       const float zeros[8] = {0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f};
@@ -135,32 +183,27 @@ KD_FUNCTION void kda_k1_fwd_tiles(const Arguments& arguments, float* shared) {
         if (lane == 0) *arguments.beta.at(tile.batch, tile.token + row, head) = to<bf16>(0.0f);
       }
       if (step_row == 0) store_row<aligned>(arguments.g_T.at(head, number, 0), lane, zeros);
+      block_barrier();  // every thread has read where the tile lies
+      kda_k1_fwd_stage<aligned>(arguments, shared, head, number + 2, begin, end, slot);
       continue;
     }
+    const float* const operands = shared + 2464 + slot * 3072;
+    const bf16* const q_staged = reinterpret_cast<const bf16*>(operands);
+    const bf16* const k_staged = reinterpret_cast<const bf16*>(operands + 1024);
+    const bf16* const g_raw_staged = reinterpret_cast<const bf16*>(operands + 2048);
 
-    float q[8];                                                         // [kda_k1.cpp:21]
-    load_row<aligned>(arguments.q.at(tile.batch, tile.token + row, head), lane, row < tile.rows, q);
-    const float _row_sum_q_q = row_dot(q, q, lane);                     // [kda_k1.cpp:25]
-    float k[8];                                                         // [kda_k1.cpp:21]
-    load_row<aligned>(arguments.k.at(tile.batch, tile.token + row, head), lane, row < tile.rows, k);
-    const float _row_sum_k_k = row_dot(k, k, lane);                     // [kda_k1.cpp:26]
     float v[8];                                                         // [kda_k1.cpp:22]
     load_row<aligned>(arguments.v.at(tile.batch, tile.token + row, head), lane, row < tile.rows, v);
-    if (row < tile.rows) store_row<aligned>(arguments.v_out.at(tile.batch, tile.token + row, head), lane, v);  // [kda_k1.cpp:49]
     const float beta_raw = row < tile.rows ? to_float(*(arguments.beta_raw.at(tile.batch, tile.token + row, head))) : 0.0f;  // [kda_k1.cpp:22]
-    const bool beta_7 = 0.0f <= beta_raw;                               // [kda_k1.cpp:50]
-    const float beta = fabsf(beta_raw);                                 // [kda_k1.cpp:50]
-    const float beta_2 = -beta;                                         // [kda_k1.cpp:50]
-    const float beta_3 = beta_2 * log2e;                                // [kda_k1.cpp:50]
-    const float beta_4 = approx_exp2(beta_3);                           // [kda_k1.cpp:50]
-    const float beta_5 = 1.0f + beta_4;                                 // [kda_k1.cpp:50]
-    const float beta_6 = approx_rcp(beta_5);                            // [kda_k1.cpp:50]
-    const float beta_8 = beta_4 * beta_6;                               // [kda_k1.cpp:50]
-    const float beta_9 = beta_7 ? beta_6 : beta_8;                      // [kda_k1.cpp:50]
-    if (row < tile.rows && lane == 0) *(arguments.beta.at(tile.batch, tile.token + row, head)) = to<bf16>(beta_9);  // [kda_k1.cpp:50]
+    float q[8];                                                         // [kda_k1.cpp:21]
+    load_row<aligned>((q_staged + row * 128), lane, row < tile.rows, q);
+    const float _2 = row_dot(q, q, lane);                               // [kda_k1.cpp:25]
+    float k[8];                                                         // [kda_k1.cpp:21]
+    load_row<aligned>((k_staged + row * 128), lane, row < tile.rows, k);
+    const float _6 = row_dot(k, k, lane);                               // [kda_k1.cpp:26]
     float g_raw[8];                                                     // [kda_k1.cpp:21]
     #pragma unroll
-    for (int i = 0; i < 8; ++i) g_raw[i] = first_row + i < tile.rows ? to_float(arguments.g_raw.at(tile.batch, tile.token + (first_row + i), head)[column]) : 0.0f;
+    for (int i = 0; i < 8; ++i) g_raw[i] = first_row + i < tile.rows ? to_float((g_raw_staged + (first_row + i) * 128)[column]) : 0.0f;
     float g[8];
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
@@ -177,7 +220,19 @@ KD_FUNCTION void kda_k1_fwd_tiles(const Arguments& arguments, float* shared) {
       g_c_column[i] = i == 0 ? term : g_c_column[i - 1] + term;
     }
     g_blocks[block * 128 + column] = g_c_column[7];
+    if (row < tile.rows) store_row<aligned>(arguments.v_out.at(tile.batch, tile.token + row, head), lane, v);  // [kda_k1.cpp:49]
+    const bool beta_7 = 0.0f <= beta_raw;                               // [kda_k1.cpp:50]
+    const float beta = fabsf(beta_raw);                                 // [kda_k1.cpp:50]
+    const float beta_2 = -beta;                                         // [kda_k1.cpp:50]
+    const float beta_3 = beta_2 * log2e;                                // [kda_k1.cpp:50]
+    const float beta_4 = approx_exp2(beta_3);                           // [kda_k1.cpp:50]
+    const float beta_5 = 1.0f + beta_4;                                 // [kda_k1.cpp:50]
+    const float beta_6 = approx_rcp(beta_5);                            // [kda_k1.cpp:50]
+    const float beta_8 = beta_4 * beta_6;                               // [kda_k1.cpp:50]
+    const float beta_9 = beta_7 ? beta_6 : beta_8;                      // [kda_k1.cpp:50]
+    if (row < tile.rows && lane == 0) *(arguments.beta.at(tile.batch, tile.token + row, head)) = to<bf16>(beta_9);  // [kda_k1.cpp:50]
     block_barrier();  // g_blocks is complete
+    kda_k1_fwd_stage<aligned>(arguments, shared, head, number + 2, begin, end, slot);
     // and the blocks before
     float g_c_column_before = 0.0f;
     float g_c_column_carry = 0.0f;
@@ -243,14 +298,14 @@ KD_FUNCTION void kda_k1_fwd_tiles(const Arguments& arguments, float* shared) {
   }
 }
 
-KD_KERNEL(256, 2) void kda_k1_fwd(const Arguments arguments) {
-  KD_SHARED(float, shared, 2432);
+KD_KERNEL(256, 2) void kda_k1_fwd(const __grid_constant__ Arguments arguments) {
+  KD_DYNAMIC_SHARED(float, shared);
   kda_k1_fwd_tiles<true>(arguments, shared);
 }
 KD_ENTRY(kda_k1_fwd, Arguments);
 
-KD_KERNEL(256, 2) void kda_k1_fwd_any(const Arguments arguments) {
-  KD_SHARED(float, shared, 2432);
+KD_KERNEL(256, 2) void kda_k1_fwd_any(const __grid_constant__ Arguments arguments) {
+  KD_DYNAMIC_SHARED(float, shared);
   kda_k1_fwd_tiles<false>(arguments, shared);
 }
 KD_ENTRY(kda_k1_fwd_any, Arguments);

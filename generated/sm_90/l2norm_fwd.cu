@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // l2norm forward: y = x / sqrt(sum(x^2) + eps)
-//   spec a34a05ef4ed127d1  sm_90  tile 16 rows x 128 columns in 1 step  threads=256,tiles_per_block=8,min_blocks=2,heads_fastest=1
+//   spec a34a05ef4ed127d1  sm_90  tile 16 rows x 128 columns in 1 step  threads=256,tiles_per_block=8,min_blocks=2,heads_fastest=1,stages=2
 //   remake: kdagen emit l2norm --pass fwd
 //
 //   y = x*rsqrt(sum_d(x*x) + eps)    -> bf16                                                             [spec:11]
 #include <kdagen/device.cuh>
+#include <kdagen/staging.cuh>
 
 constexpr float eps = 1e-06f;  // eps
 
 struct Arguments {
+  TensorMap x_map;  // for the copy engine
   Rows<const bf16> x;  // input [t, h, d]
   Rows<bf16> y;  // output [t, h, d]
   long long* first_tile;  // workspace
@@ -57,19 +59,47 @@ KD_FUNCTION float row_dot(const float (&x)[8], float y, int lane) {
   return row_dot(x, all, lane);
 }
 
-KD_KERNEL(256, 0) void l2norm_fwd_first_tile_i32(const Arguments arguments) {
+KD_KERNEL(256, 0) void l2norm_fwd_first_tile_i32(const __grid_constant__ Arguments arguments) {
   KD_SHARED(long long, counts, 256);
   write_first_tiles(static_cast<const int*>(arguments.cu_seqlens), arguments.sequences, arguments.tokens, 16,
                     arguments.first_tile, arguments.sequence_start, counts);
 }
 KD_ENTRY(l2norm_fwd_first_tile_i32, Arguments);
 
-KD_KERNEL(256, 0) void l2norm_fwd_first_tile_i64(const Arguments arguments) {
+KD_KERNEL(256, 0) void l2norm_fwd_first_tile_i64(const __grid_constant__ Arguments arguments) {
   KD_SHARED(long long, counts, 256);
   write_first_tiles(static_cast<const long long*>(arguments.cu_seqlens), arguments.sequences, arguments.tokens, 16,
                     arguments.first_tile, arguments.sequence_start, counts);
 }
 KD_ENTRY(l2norm_fwd_first_tile_i64, Arguments);
+
+/// Asks for the operands of tile `number`, one of the block's tiles begin..end-1. aligned: thread 0 asks the copy engine,
+/// and whoever waits for the slot's counter sees them. Else all threads copy; seen after a barrier.
+template <bool aligned>
+KD_FUNCTION void l2norm_fwd_stage(const Arguments& arguments, float* shared, long long head, long long number, long long begin, long long end, int slot) {
+  if (number >= end || (aligned && threadIdx.x != 0)) return;
+  Arrival* const arrivals = reinterpret_cast<Arrival*>(shared + 0);
+  StagedTile* const staged_tiles = reinterpret_cast<StagedTile*>(shared + 4);
+  (void)arrivals, (void)head;
+  if (threadIdx.x == 0) {
+    const long long* const first_tile = arguments.cu_seqlens != nullptr ? arguments.first_tile : nullptr;
+    const StagedTile& before = staged_tiles[slot == 0 ? 1 : slot - 1];
+    staged_tiles[slot] = number == begin
+        ? find_staged_tile(number, 16, arguments.tokens, arguments.sequences, first_tile, arguments.sequence_start)
+        : next_staged_tile(before, 16, arguments.tokens, arguments.sequences, first_tile, arguments.sequence_start);
+  }
+  if constexpr (!aligned) block_barrier();  // staged_tiles[slot] is complete
+  const Tile tile = tile_of(staged_tiles[slot]);
+  float* const operands = shared + 32 + slot * 1024;
+  if constexpr (aligned) {
+    expect_bytes(&arrivals[slot], tile.rows > 0 ? 4096 : 0, &staged_tiles[slot]);
+    if (tile.rows == 0) return;
+    fetch_box(operands + 0, arguments.x_map, tile.token, head, tile.batch, &arrivals[slot]);
+  }
+  else {
+    copy_box(reinterpret_cast<bf16*>(operands + 0), arguments.x.at(tile.batch, tile.token, head), arguments.x.token, tile.rows > 0 ? tile.rows : 0, 128, 256);
+  }
+}
 
 template <bool aligned>
 KD_FUNCTION void l2norm_fwd_tiles(const Arguments& arguments, float* shared) {
@@ -79,45 +109,63 @@ KD_FUNCTION void l2norm_fwd_tiles(const Arguments& arguments, float* shared) {
   const int column = static_cast<int>(threadIdx.x) % 128, block = static_cast<int>(threadIdx.x) / 128;
   const int row = step_row, first_row = 8 * block;
   (void)lane, (void)row, (void)column, (void)first_row;
-  const long long groups = (arguments.tiles + 7) / 8;
-  const long long head = blockIdx.x % arguments.heads, group = blockIdx.x / arguments.heads;
-  (void)shared, (void)groups, (void)head;
+  const unsigned heads = static_cast<unsigned>(arguments.heads), head_number = blockIdx.x % heads, group_number = blockIdx.x / heads;
+  const long long head = head_number, group = group_number;
+  (void)shared, (void)head;
+  const long long begin = group * 8, end = begin + 8 < arguments.tiles ? begin + 8 : arguments.tiles;
+  // Operands travel 2 tiles ahead.
+  Arrival* const arrivals = reinterpret_cast<Arrival*>(shared + 0);
+  const StagedTile* const staged_tiles = reinterpret_cast<StagedTile*>(shared + 4);
+  if (aligned && threadIdx.x == 0) {
+    for (int slot = 0; slot < 2; ++slot) initialise_arrival(&arrivals[slot]);
+    publish_arrivals();
+  }
+  block_barrier();  // arrivals is complete
+  for (int ahead = 0; ahead < 2; ++ahead) l2norm_fwd_stage<aligned>(arguments, shared, head, begin + ahead, begin, end, ahead);
+  int slot = 0;
+  unsigned phase = 0;
   const long long segment = group;
   const long long first = segment * 8, last = first + 8 < arguments.tiles ? first + 8 : arguments.tiles;
-  for (long long number = first; number < last; ++number) {
-    const Tile tile = arguments.cu_seqlens != nullptr
-        ? find_packed_tile(number, 16, arguments.tokens, arguments.sequences, arguments.first_tile, arguments.sequence_start)
-        : find_tile(number, 16, arguments.tokens);
+  for (long long number = first; number < last; ++number, next_slot(slot, phase, 2)) {
+    if constexpr (aligned) wait_for(&arrivals[slot], phase);
+    else block_barrier();  // the slot is complete
+    const Tile tile = tile_of(staged_tiles[slot]);
     if (tile.rows == 0) {
       // after the last sequence: dead rows are set to 0
       const float zeros[8] = {0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f};
       for (int row = step_row; row < tile.clear; row += 16) {
         store_row<aligned>(arguments.y.at(tile.batch, tile.token + row, head), lane, zeros);
       }
+      block_barrier();  // every thread has read where the tile lies
+      l2norm_fwd_stage<aligned>(arguments, shared, head, number + 2, begin, end, slot);
       continue;
     }
+    const float* const operands = shared + 32 + slot * 1024;
+    const bf16* const x_staged = reinterpret_cast<const bf16*>(operands);
 
     float x[8];                                                         // [l2norm.cpp:10]
-    load_row<aligned>(arguments.x.at(tile.batch, tile.token + row, head), lane, row < tile.rows, x);
-    const float _row_sum_x_x = row_dot(x, x, lane);                     // [l2norm.cpp:11]
-    const float _rsqrt_row_sum_x_x = approx_rsqrt(_row_sum_x_x + eps);  // [l2norm.cpp:11]
+    load_row<aligned>((x_staged + row * 128), lane, row < tile.rows, x);
+    const float _2 = row_dot(x, x, lane);                               // [l2norm.cpp:11]
+    const float _5 = approx_rsqrt(_2 + eps);                            // [l2norm.cpp:11]
     float y[8];
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
       y[i] = x[i] * _rsqrt_row_sum_x_x;                                 // [l2norm.cpp:11]
     }
     if (row < tile.rows) store_row<aligned>(arguments.y.at(tile.batch, tile.token + row, head), lane, y);  // [l2norm.cpp:11]
+    block_barrier();  // every thread is done with the operands
+    l2norm_fwd_stage<aligned>(arguments, shared, head, number + 2, begin, end, slot);
   }
 }
 
-KD_KERNEL(256, 2) void l2norm_fwd(const Arguments arguments) {
-  KD_SHARED(float, shared, 4);
+KD_KERNEL(256, 2) void l2norm_fwd(const __grid_constant__ Arguments arguments) {
+  KD_DYNAMIC_SHARED(float, shared);
   l2norm_fwd_tiles<true>(arguments, shared);
 }
 KD_ENTRY(l2norm_fwd, Arguments);
 
-KD_KERNEL(256, 2) void l2norm_fwd_any(const Arguments arguments) {
-  KD_SHARED(float, shared, 4);
+KD_KERNEL(256, 2) void l2norm_fwd_any(const __grid_constant__ Arguments arguments) {
+  KD_DYNAMIC_SHARED(float, shared);
   l2norm_fwd_tiles<false>(arguments, shared);
 }
 KD_ENTRY(l2norm_fwd_any, Arguments);

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <cstring>
 #include <mutex>
 
@@ -11,9 +12,20 @@
 #include "runtime/files.h"
 #include "runtime/kernel.h"
 #include "runtime/runs.h"
+#include "runtime/tensor_map.h"
 
 namespace kdagen::runtime {
 namespace {
+
+TensorMapWords emulated_tensor_map(const TensorBox& box) {
+  emulator::TensorMap map{box.base, static_cast<std::uint64_t>(size_of(box.dtype)), {}, {}, {box.extents[0], box.box_rows}};
+  std::copy(box.extents.begin(), box.extents.end(), map.extents);
+  std::copy(box.strides.begin(), box.strides.end(), map.strides);
+  TensorMapWords words{};
+  static_assert(sizeof map <= sizeof words);
+  std::memcpy(words.data(), &map, sizeof map);
+  return words;
+}
 
 class EmulatedKernel : public Kernel {
  public:
@@ -43,7 +55,10 @@ class EmulatedKernel : public Kernel {
   void run(const Problem& problem, const Binding& binding, const LaunchOptions& options) override {
     const GuardedTensors copies(manifest(), problem, binding, workspace_layout(manifest(), problem));
     const std::vector<std::uint64_t> words =
-        build_words(manifest(), copies.problem(), copies.binding(), copies.layout(), copies.workspace());
+        build_words(
+        manifest(), copies.problem(), copies.binding(), copies.layout(), copies.workspace(), [&](const BoundTensor& tensor) {
+          return emulated_tensor_map(tensor_box(manifest(), copies.problem(), tensor));
+        });
     emulator::Options run_options;
     run_options.check = this->options().emulator_check;
     run_options.order_seed = options.order_seed;

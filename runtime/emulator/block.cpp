@@ -39,7 +39,7 @@ StackPool::~StackPool() {
 
 void StackPool::forget_frames() { ASAN_UNPOISON_MEMORY_REGION(reinterpret_cast<void*>(base_), bytes_); }
 
-Block::Block(KernelFunction kernel, const void* words, Dim3 dim, unsigned seed, Memory& memory, FaultLog& faults)
+Block::Block(KernelFunction kernel, const void* words, Dim3 dim, unsigned seed, bool check, Memory& memory, FaultLog& faults)
     : kernel_(kernel),
       words_(words),
       dim_(dim),
@@ -47,6 +47,7 @@ Block::Block(KernelFunction kernel, const void* words, Dim3 dim, unsigned seed, 
       random_(seed),
       memory_(memory),
       faults_(faults),
+      copies_(memory, faults, check, seed),
       count_(dim.x * dim.y * dim.z),
       stacks_(count_),
       fibers_(count_),
@@ -58,6 +59,7 @@ bool Block::run(Dim3 index, std::uint64_t number) {
   index_ = index;
   number_ = number;
   memory_.begin_block(number);
+  copies_.begin_block();
   stacks_.forget_frames();
   live_ = count_;
   at_barrier_ = 0;

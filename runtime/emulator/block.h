@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "runtime/emulator/copies.h"
 #include "runtime/emulator/emulator.h"
 #include "runtime/emulator/faults.h"
 #include "runtime/emulator/memory.h"
@@ -42,7 +43,7 @@ class Block {
   static constexpr unsigned max_threads = 1024;
 
   /// `words` and everything else must outlive the block. `seed` 0: natural order.
-  Block(KernelFunction kernel, const void* words, Dim3 dim, unsigned seed, Memory& memory, FaultLog& faults);
+  Block(KernelFunction kernel, const void* words, Dim3 dim, unsigned seed, bool check, Memory& memory, FaultLog& faults);
 
   /// Runs all threads of block `index`, whose linear number is `number`; false: the run must stop.
   bool run(Dim3 index, std::uint64_t number);
@@ -54,6 +55,12 @@ class Block {
   void block_barrier(int line);
   /// The bits that the lane (own lane ^ lane_mask) brings; a barrier is an exchange whose result nobody looks at.
   std::uint64_t warp_exchange(WarpOperation operation, std::uint64_t bits, int lane_mask, int line);
+  // Copies to shared memory; the counter and the map are where the text says.
+  void initialise_arrival(std::uintptr_t arrival, int line);
+  void publish_arrivals();
+  void expect_bytes(std::uintptr_t arrival, unsigned bytes, Copies::Record record, int line);
+  void fetch_box(void* to, const TensorMap& map, const std::int64_t (&start)[4], std::uintptr_t arrival, int line, const void* pc);
+  void wait_for(std::uintptr_t arrival, unsigned parity, int line);
   bool on_own_stack(std::uintptr_t address) const { return address - running_stack_ < StackPool::stack_bytes; }
   /// Leaves the run for good; the fibers stay where they stand.
   [[noreturn]] void stop();
@@ -61,7 +68,7 @@ class Block {
   std::string running_thread() const;
 
  private:
-  enum class State : std::uint8_t { ready, at_block_barrier, in_warp_operation, done };
+  enum class State : std::uint8_t { ready, at_block_barrier, in_warp_operation, waiting_for_copy, done };
   struct Fiber {
     Dim3 index;
     boost::context::detail::fcontext_t context = nullptr;
@@ -69,6 +76,7 @@ class Block {
     WarpOperation operation{};
     int line = 0;  // of what it waits for
     unsigned source_lane = 0;
+    std::uintptr_t arrival = 0;  // the counter it waits for
     std::uint64_t bits = 0;
   };
   struct Warp {
@@ -96,6 +104,7 @@ class Block {
   void thread_exits();
   void release_block_barrier();
   void complete_warp_operation();
+  void wake_waiting_for(std::uintptr_t arrival);
   void report(FaultKind kind, std::string text, int about);
   void report_deadlock();
 
@@ -111,6 +120,7 @@ class Block {
   std::minstd_rand random_;
   Memory& memory_;
   FaultLog& faults_;
+  Copies copies_;
   unsigned count_;
   StackPool stacks_;
   std::vector<Fiber> fibers_;

@@ -104,6 +104,37 @@ void Block::complete_warp_operation() {
   warp.arrived = 0;
 }
 
+// ---- Copies to shared memory ---------------------------------------------------------------------------------------
+
+void Block::initialise_arrival(std::uintptr_t arrival, int line) { copies_.initialise(arrival, running_, line); }
+void Block::publish_arrivals() { copies_.publish(running_); }
+
+void Block::expect_bytes(std::uintptr_t arrival, unsigned bytes, Copies::Record record, int line) {
+  copies_.expect(arrival, bytes, record, line);
+  wake_waiting_for(arrival);
+}
+
+void Block::fetch_box(void* to, const TensorMap& map, const std::int64_t (&start)[4], std::uintptr_t arrival, int line,
+                      const void* pc) {
+  copies_.fetch(to, map, start, arrival, running_, line, pc);
+  if (faults_.full()) stop();
+  wake_waiting_for(arrival);
+}
+
+void Block::wait_for(std::uintptr_t arrival, unsigned parity, int line) {
+  while (!copies_.over(arrival, parity, line)) {
+    running_fiber().arrival = arrival;
+    wait_as(State::waiting_for_copy, line);
+  }
+  if (faults_.full()) stop();
+}
+
+// They look again.
+void Block::wake_waiting_for(std::uintptr_t arrival) {
+  for (unsigned thread = 0; thread < count_; ++thread)
+    if (fibers_[thread].state == State::waiting_for_copy && fibers_[thread].arrival == arrival) set_ready(thread);
+}
+
 void Block::thread_exits() {
   --live_;
   Warp& warp = running_warp();
@@ -121,7 +152,9 @@ void Block::report_deadlock() {
   for (unsigned thread = count_; thread-- > 0;) {
     const Fiber& fiber = fibers_[thread];
     if (fiber.state == State::done) continue;
-    const char* where = fiber.state == State::at_block_barrier ? "block barrier" : name_of(fiber.operation);
+    std::string where = name_of(fiber.operation);
+    if (fiber.state == State::at_block_barrier) where = "block barrier";
+    if (fiber.state == State::waiting_for_copy) where = "wait for operands (" + copies_.state_of(fiber.arrival) + ")";
     Group& group = groups[{where, fiber.line}];
     ++group.threads;
     group.first = thread;

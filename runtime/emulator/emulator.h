@@ -78,6 +78,13 @@ class Module {
   std::pair<std::uintptr_t, std::uintptr_t> image_;
 };
 
+/// What a kernel's TensorMap holds here: four dimensions, innermost first, with `extents` elements; `strides` in bytes of
+/// all but the first; a box of box[0] columns and box[1] rows.
+struct TensorMap {
+  std::uint64_t base, element_bytes;
+  std::uint64_t extents[4], strides[3], box[2];
+};
+
 /// Runs `entry` over the grid with one by-value argument struct of `word_count` 8-byte words and returns the reports
 /// (empty: clean). Lines in reports are lines of the compiled text. After a fault that would corrupt memory (out of
 /// bounds, read-only, misaligned), a deadlock or `max_reports` reports the run stops, and outputs are incomplete.

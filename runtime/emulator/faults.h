@@ -20,6 +20,7 @@ enum class FaultKind {
   misaligned,
   undefined_behaviour,
   divergence,
+  copy,
   deadlock
 };
 

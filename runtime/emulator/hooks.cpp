@@ -60,6 +60,24 @@ unsigned long long kdagen_emulator_lane_xor(unsigned long long bits, int mask, i
   return current_machine()->block.warp_exchange(WarpOperation::lane_xor, bits, mask, line);
 }
 
+void kdagen_emulator_initialise_arrival(const void* arrival, int line) {
+  current_machine()->block.initialise_arrival(reinterpret_cast<std::uintptr_t>(arrival), line);
+}
+void kdagen_emulator_publish_arrivals() { current_machine()->block.publish_arrivals(); }
+void kdagen_emulator_expect_bytes(const void* arrival, unsigned bytes, const void* record,
+                                  unsigned long long record_bytes, int line) {
+  current_machine()->block.expect_bytes(reinterpret_cast<std::uintptr_t>(arrival), bytes,
+                                        {reinterpret_cast<std::uintptr_t>(record), record_bytes}, line);
+}
+void kdagen_emulator_wait_for(const void* arrival, unsigned phase, int line) {
+  current_machine()->block.wait_for(reinterpret_cast<std::uintptr_t>(arrival), phase, line);
+}
+void kdagen_emulator_fetch_box(void* to, const void* map, long long first, long long second, long long third,
+                               const void* arrival, int line) {
+  current_machine()->block.fetch_box(to, *static_cast<const TensorMap*>(map), {0, first, second, third},
+                                     reinterpret_cast<std::uintptr_t>(arrival), line, __builtin_return_address(0));
+}
+
 // A hook's return address is the place of the access in the kernel.
 #define KDAGEN_ACCESS_HOOKS(prefix, bytes)                                                               \
   void prefix##read##bytes(void* address) { touch(address, bytes, false, __builtin_return_address(0)); } \

@@ -14,7 +14,7 @@ struct Machine {
         check(options.check),
         faults(options.max_reports),
         memory(module, buffers, dynamic_shared_bytes, faults),
-        block(kernel, words, block_dim, options.order_seed, memory, faults) {}
+        block(kernel, words, block_dim, options.order_seed, options.check, memory, faults) {}
 
   Dim3 grid;
   bool check;

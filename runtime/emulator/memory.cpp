@@ -108,6 +108,34 @@ Verdict Memory::access(std::uintptr_t address, std::size_t size, bool write_acce
   return faults_.full() ? Verdict::stop : Verdict::go_on;
 }
 
+template <class Action>
+void Memory::for_each_cell(std::uintptr_t address, std::size_t size, Action action) {
+  Region* const region = find(address);
+  if (!region || address + size > region->end) return;
+  std::size_t count;
+  Cell* const cells = region->shadow.cells(address - region->begin, size, count);
+  std::for_each(cells, cells + count, action);
+}
+
+bool Memory::written_by_threads(std::uintptr_t address, std::size_t size) {
+  bool any = false;
+  for_each_cell(address, size, [&](const Cell& cell) {
+    any = any || (cell.write.epoch && now.in_this_block(cell.write) && !cell.write.by_copy);
+  });
+  return any;
+}
+
+void Memory::forget_writes(std::uintptr_t address, std::size_t size) {
+  for_each_cell(address, size, [](Cell& cell) { cell.write = {}; });
+}
+
+void Memory::arrived(std::uintptr_t address, std::size_t size) {
+  for_each_cell(address, size, [&](Cell& cell) {
+    cell.write = now.stamp;
+    cell.write.by_copy = 1;
+  });
+}
+
 void Memory::misaligned(std::size_t excess, std::size_t alignment, const void* pc) {
   faults_.add({FaultKind::misaligned, fmt::format("misaligned access: {}", actor()), pc,
                fmt::format(": the address is {} bytes past a multiple of {}", excess, alignment)});

@@ -31,6 +31,14 @@ class Memory {
   /// Judges an access of the thread `now` from the code at `pc`; stop: it must not be carried out.
   Verdict access(std::uintptr_t address, std::size_t size, bool write, const void* pc);
 
+  // Of shared memory that the copy engine fills (copies.h).
+  /// Whether a thread of this block wrote one of these bytes.
+  bool written_by_threads(std::uintptr_t address, std::size_t size);
+  /// They count as never written from now on ...
+  void forget_writes(std::uintptr_t address, std::size_t size);
+  /// ... until they have arrived: written before anything that this epoch does.
+  void arrived(std::uintptr_t address, std::size_t size);
+
   /// Reports an access at `excess` bytes past a multiple of the required `alignment`.
   void misaligned(std::size_t excess, std::size_t alignment, const void* pc);
 
@@ -50,6 +58,8 @@ class Memory {
   void* add_shared(std::size_t bytes, std::string name);
   Region* find(std::uintptr_t address);
   const Region* nearest(std::uintptr_t address) const;
+  template <class Action>
+  void for_each_cell(std::uintptr_t address, std::size_t size, Action action);
   Verdict outside(std::uintptr_t address, std::size_t size, bool write, const void* pc);
   void read(Region& region, Cell& cell, std::uint32_t place);
   void write(Region& region, Cell& cell, std::uint32_t place);

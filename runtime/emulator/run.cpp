@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
 #include <memory>
 #include <numeric>
 #include <random>
@@ -50,8 +51,14 @@ std::vector<std::string> run(const Module& module, const std::string& entry, Dim
                              const std::vector<Buffer>& buffers, const Options& options) {
   check_arguments(module, entry, block, word_count, options.check);
   const auto kernel = reinterpret_cast<KernelFunction>(module.entry(entry));
+  // Argument structs that hold tensor maps are 64-byte aligned.
+  struct alignas(64) Line {
+    std::uint64_t words[8];
+  };
+  std::vector<Line> arguments((word_count + 7) / 8);
+  std::memcpy(arguments.data(), argument_words, 8 * word_count);
   const auto machine =
-      std::make_unique<Machine>(module, kernel, argument_words, grid, block, dynamic_shared_bytes, buffers, options);
+      std::make_unique<Machine>(module, kernel, arguments.data(), grid, block, dynamic_shared_bytes, buffers, options);
   const Activation activation(*machine);
   for (const std::uint64_t number : block_order(std::uint64_t{grid.x} * grid.y * grid.z, options.order_seed)) {
     const Dim3 index{static_cast<unsigned>(number % grid.x), static_cast<unsigned>(number / grid.x % grid.y),

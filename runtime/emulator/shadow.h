@@ -18,6 +18,8 @@ struct Stamp {
   std::uint64_t other_lanes : 1 = 0;   // ... other lanes of its warp, in the same warp epoch
   std::uint64_t other_warps : 1 = 0;   // ... threads of other warps
   std::uint64_t other_blocks : 1 = 0;  // ... and, at any time before, other blocks
+  // Of writes only:
+  std::uint64_t by_copy : 1 = 0;  // the copy engine wrote; ordered before every act of a thread that may see it
 
   std::uint64_t warp() const { return thread / 32; }
   bool same_moment(const Stamp& other) const {
@@ -42,7 +44,7 @@ struct Now {
 
   /// Whether nothing orders `earlier`, an act of the same block, before now.
   bool unordered(const Stamp& earlier) const {
-    if (earlier.epoch != stamp.epoch) return false;
+    if (earlier.epoch != stamp.epoch || earlier.by_copy) return false;
     if (earlier.other_warps) return true;
     if (earlier.thread == stamp.thread && !earlier.other_lanes) return false;
     return earlier.warp() != stamp.warp() || earlier.warp_epoch == stamp.warp_epoch;

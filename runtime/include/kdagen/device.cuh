@@ -284,11 +284,11 @@ struct Tile {
   int rows, clear;
 };
 
-/// Tile `number` of `batch` rows of `tokens` tokens each.
+/// Tile `number` (below 2^32) of `batch` rows of `tokens` tokens each.
 KD_FUNCTION Tile find_tile(long long number, int chunk, long long tokens) {
-  const long long a_row = (tokens + chunk - 1) / chunk, token = number % a_row * chunk;
-  const long long rest = tokens - token;
-  return Tile{number / a_row, token, static_cast<int>(rest < chunk ? rest : chunk), 0};
+  const unsigned a_row = static_cast<unsigned>((tokens + chunk - 1) / chunk), batch = static_cast<unsigned>(number) / a_row;
+  const long long token = (number - static_cast<long long>(batch) * a_row) * chunk, rest = tokens - token;
+  return Tile{batch, token, static_cast<int>(rest < chunk ? rest : chunk), 0};
 }
 
 /// Tile `number` of packed sequences: sequence s has the tiles first_tile[s]..first_tile[s+1]-1 (none if it is empty)

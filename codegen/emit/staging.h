@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// The text that moves operands to shared memory ahead of the tile that reads them (codegen/schedule/staging.h).
+#pragma once
+#include "codegen/emit/names.h"
+#include "codegen/emit/writer.h"
+
+namespace kdagen::emit {
+
+/// Prints the statements around the loop over tiles; nothing for a program with plain loads.
+class StagingPrinter {
+ public:
+  StagingPrinter(const schedule::Program& program, const Names& names, const std::string& kernel)
+      : program_(program), names_(names), kernel_(kernel) {}
+
+  bool any() const { return program_.tiling.stages > 0; }
+  /// KERNEL_stage(arguments, shared, head, number, begin, end, slot): asks for a tile's operands.
+  void print_function(Writer& out) const;
+  /// In front of the loop: counters, the first requests, slot and phase. `begin` and `end` are the block's tiles.
+  void print_start(Writer& out) const;
+  /// At the start of a tile: waits, and says where the tile lies.
+  void print_arrival(Writer& out) const;
+  /// Pointers to the operands.
+  void print_operands(Writer& out) const;
+  /// After the last read of an operand and a barrier.
+  void print_restage(Writer& out) const;
+  /// For the head of the loop over tiles: ", next_slot(...)".
+  std::string advance() const;
+  /// "const __grid_constant__ Arguments arguments": maps must stay where the launch put them.
+  std::string parameter() const { return any() ? "const __grid_constant__ Arguments arguments" : "const Arguments arguments"; }
+
+ private:
+  std::string arrivals() const;
+  std::string tiles() const;
+  std::string call(const std::string& number, const std::string& slot) const;
+  std::string slot_address(const std::string& slot) const;
+
+  const schedule::Program& program_;
+  const Names& names_;
+  std::string kernel_;
+};
+
+}  // namespace kdagen::emit

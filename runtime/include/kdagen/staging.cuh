@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+// The second half of the device prelude: operands that travel to shared memory while the block computes. Included by
+// emitted texts that stage their operands; after <kdagen/device.cuh>. The asynchronous forms need sm_90 or later.
+//
+// The protocol of one slot: its arrival counter is initialised once; for each tile one thread announces the bytes
+// (expect_bytes) and asks for the boxes (fetch_box); every thread waits (wait_for) before it reads them; a block barrier
+// after the last read lets that one thread fill the slot again.
+#pragma once
+
+namespace kdagen_device {
+
+/// A tensor as the copy engine sees it, made by the runtime. In a kernel's arguments only.
+struct alignas(64) TensorMap {
+  unsigned long long words[16];
+};
+
+/// Counts the bytes of one slot. In shared memory; holds the hardware's barrier object.
+struct alignas(8) Arrival {
+  unsigned long long state;
+};
+
+/// Where a tile lies; written by the thread that asks for its operands, read by all after they arrived.
+struct alignas(8) StagedTile {
+  long long batch, token;
+  long long end;       // the first token after the tile's sequence
+  long long sequence;  // packed sequences only
+  int rows, clear;     // as in Tile
+};
+
+KD_FUNCTION Tile tile_of(const StagedTile& staged) { return Tile{staged.batch, staged.token, staged.rows, staged.clear}; }
+
+/// Tile `number`, found from nothing; the tables are null for batch rows of equal length.
+KD_FUNCTION StagedTile find_staged_tile(long long number, int chunk, long long tokens, long long sequences,
+                                        const long long* first_tile, const long long* sequence_start) {
+  if (first_tile == nullptr) {
+    const Tile tile = find_tile(number, chunk, tokens);
+    return StagedTile{tile.batch, tile.token, tokens, 0, tile.rows, tile.clear};
+  }
+  long long low = 0, high = sequences;  // first_tile[low] <= number < first_tile[high], or `number` is a surplus tile
+  while (high - low > 1) {
+    const long long middle = (low + high) / 2;
+    if (first_tile[middle] <= number) low = middle; else high = middle;
+  }
+  if (number >= first_tile[sequences]) low = sequences;
+  const Tile tile = find_packed_tile(number, chunk, tokens, sequences, first_tile, sequence_start);
+  return StagedTile{0, tile.token, low < sequences ? sequence_start[low + 1] : tokens, low, tile.rows, tile.clear};
+}
+
+/// The tile after `tile`: the next rows of its sequence, else the start of the next batch row, the next sequence that
+/// has rows, or the rows after the last sequence.
+KD_FUNCTION StagedTile next_staged_tile(const StagedTile& tile, int chunk, long long tokens, long long sequences,
+                                        const long long* first_tile, const long long* sequence_start) {
+  StagedTile next = tile;
+  next.token += chunk;
+  if (next.token >= next.end && (first_tile == nullptr || next.sequence < sequences)) {
+    if (first_tile == nullptr) {
+      ++next.batch;
+      next.token = 0;
+    } else {
+      do ++next.sequence;
+      while (next.sequence < sequences && sequence_start[next.sequence + 1] <= sequence_start[next.sequence]);
+      next.token = sequence_start[next.sequence];
+      next.end = next.sequence < sequences ? sequence_start[next.sequence + 1] : tokens;
+    }
+  }
+  const long long rest = next.end - next.token;
+  const int rows = static_cast<int>(rest < 0 ? 0 : rest < chunk ? rest : chunk);
+  const bool dead = first_tile != nullptr && next.sequence >= sequences;
+  next.rows = dead ? 0 : rows;
+  next.clear = dead ? rows : 0;
+  return next;
+}
+
+#ifdef KDAGEN_EMULATOR
+// Watched by the emulator: data arrives only at the wait, in any order, over poison.
+KD_FUNCTION void initialise_arrival(Arrival* arrival, int line = __builtin_LINE()) {
+  kdagen_emulator_initialise_arrival(arrival, line);
+}
+KD_FUNCTION void publish_arrivals() { kdagen_emulator_publish_arrivals(); }
+KD_FUNCTION void expect_bytes(Arrival* arrival, unsigned bytes, const StagedTile* tile, int line = __builtin_LINE()) {
+  kdagen_emulator_expect_bytes(arrival, bytes, tile, sizeof *tile, line);
+}
+KD_FUNCTION void wait_for(Arrival* arrival, unsigned phase, int line = __builtin_LINE()) {
+  kdagen_emulator_wait_for(arrival, phase, line);
+}
+KD_FUNCTION void fetch_box(void* to_shared, const TensorMap& map, long long first, long long second, long long third,
+                           Arrival* arrival, int line = __builtin_LINE()) {
+  kdagen_emulator_fetch_box(to_shared, &map, first, second, third, arrival, line);
+}
+#else
+KD_FUNCTION unsigned shared_address(const void* pointer) { return static_cast<unsigned>(__cvta_generic_to_shared(pointer)); }
+
+/// One thread, before anything else happens to the counter: a phase ends with one announcement and its bytes.
+KD_FUNCTION void initialise_arrival(Arrival* arrival) {
+  asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(shared_address(arrival)) : "memory");
+}
+
+/// By the same thread after the last initialise_arrival: the copy engine sees the counters.
+KD_FUNCTION void publish_arrivals() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
+
+/// Announces the bytes of the phase under way. Who waits for them sees what this thread wrote to `tile` before.
+KD_FUNCTION void expect_bytes(Arrival* arrival, unsigned bytes, const StagedTile*) {
+  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(arrival)), "r"(bytes) : "memory");
+}
+
+/// Returns when phase 0, 1, 0, ... is over: its bytes are in shared memory.
+KD_FUNCTION void wait_for(Arrival* arrival, unsigned phase) {
+  asm volatile(
+      "{\n"
+      ".reg .pred arrived;\n"
+      "again:\n"
+      "mbarrier.try_wait.parity.shared::cta.b64 arrived, [%0], %1;\n"
+      "@!arrived bra again;\n"
+      "}" ::"r"(shared_address(arrival)), "r"(phase) : "memory");
+}
+
+/// Asks for the map's box at (row `first`, `second`, `third`) of a tensor, all columns; rows outside the tensor
+/// arrive as 0. `to_shared` is a multiple of 128.
+KD_FUNCTION void fetch_box(void* to_shared, const TensorMap& map, long long first, long long second, long long third, Arrival* arrival) {
+  asm volatile(
+      "cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %4, %5}], [%6];" ::"r"(
+          shared_address(to_shared)),
+      "l"(&map), "r"(0), "r"(static_cast<int>(first)), "r"(static_cast<int>(second)), "r"(static_cast<int>(third)),
+      "r"(shared_address(arrival))
+      : "memory");
+}
+#endif
+
+/// After a tile: the slot of the next one, and the phase to wait for there.
+KD_FUNCTION void next_slot(int& slot, unsigned& phase, int slots) {
+  if (++slot == slots) slot = 0, phase ^= 1;
+}
+
+/// The same box by all threads of the block, for tensors of any alignment: `rows` rows of `columns` elements, the first
+/// at `from`, `stride` elements apart. Seen by all after a block barrier.
+template <class T>
+KD_FUNCTION void copy_box(T* to_shared, const T* from, long long stride, int rows, int columns, int threads) {
+  for (int at = static_cast<int>(threadIdx.x); at < rows * columns; at += threads)
+    to_shared[at] = from[at / columns * stride + at % columns];
+}
+
+}  // namespace kdagen_device
