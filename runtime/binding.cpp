@@ -115,6 +115,7 @@ bool fits_vectors(const BoundTensor& bound) {
     return bytes % static_cast<std::uint64_t>(bound.info->vector_bytes) == 0;
   };
   const std::int64_t size = bound.view.element_bytes;
+  if (bound.token >> 32 || bound.row >> 32) return false;
   for (const std::int64_t stride : {bound.batch, bound.token, bound.head, bound.tile, bound.row})
     if (!multiple(static_cast<std::uint64_t>(stride * size))) return false;
   return multiple(bound.view.base);
@@ -138,13 +139,18 @@ StridedView offsets_view(const Problem& problem) {
   return {reinterpret_cast<std::uintptr_t>(problem.cu_seqlens), size, {problem.sequences + 1}, {size}};
 }
 
+/// The same memory, element by element, where the kernel leaves an input as it is.
+bool is_allowed_alias(const BoundTensor& out, const BoundTensor& in) {
+  return out.info->may_alias == in.info->name && out.view.base == in.view.base && out.view.strides == in.view.strides;
+}
+
 void check_aliasing(const Manifest& manifest, const Problem& problem, const Binding& binding) {
   for (const BoundTensor& out : binding.tensors) {
     if (!out.present || out.info->direction != Direction::out) continue;
     for (const BoundTensor& other : binding.tensors) {
       const bool both_out = other.present && other.info->direction == Direction::out;
       if (!other.present || &other == &out || (both_out && &other < &out)) continue;
-      if (may_overlap(out.view, other.view))
+      if (may_overlap(out.view, other.view) && !is_allowed_alias(out, other))
         throw UsageError(fmt::format("tensor \"{}\" of {} is written, but shares memory with \"{}\"", out.info->name,
                                      manifest.kernel, other.info->name));
     }

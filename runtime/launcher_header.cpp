@@ -88,6 +88,7 @@ std::string describe(const Manifest& manifest, const TensorInfo& tensor) {
   if (tensor.optional) text += ", optional";
   if (!tensor.unit.empty()) text += fmt::format(", handed over as cotangent / {}", tensor.unit);
   if (tensor.anchor_exponent != 0) text += fmt::format(", holds value * 2^{}", tensor.anchor_exponent);
+  if (!tensor.may_alias.empty()) text += fmt::format(", may be the same memory as {}", tensor.may_alias);
   return comment(text);
 }
 

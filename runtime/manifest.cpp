@@ -85,7 +85,8 @@ AxisInfo read_axis(const JsonField& field) {
 
 TensorInfo read_tensor(const JsonField& field) {
   field.only(
-      {"name", "direction", "role", "dtype", "axes", "layout", "optional", "vector_bytes", "unit", "anchor_exponent"});
+      {"name", "direction", "role", "dtype", "axes", "layout", "optional", "vector_bytes", "unit", "anchor_exponent",
+       "may_alias"});
   TensorInfo tensor;
   tensor.name = field.at("name").name();
   tensor.direction = value_in(directions, field.at("direction"));
@@ -98,6 +99,7 @@ TensorInfo read_tensor(const JsonField& field) {
   if (field.has("unit")) tensor.unit = field.at("unit").string();
   if (field.has("anchor_exponent"))
     tensor.anchor_exponent = static_cast<int>(field.at("anchor_exponent").integer(-4096, 4096));
+  if (field.has("may_alias")) tensor.may_alias = field.at("may_alias").name();
   return tensor;
 }
 
@@ -231,7 +233,7 @@ std::string dump_manifest(const Manifest& manifest) {
   for (const char* list : {"axes", "tensors", "workspace", "arguments", "launches"}) root[list] = ordered_json::array();
   for (const AxisInfo& axis : manifest.axes)
     root["axes"].push_back({{"name", axis.name}, {"role", name_of(axis.role)}});
-  for (const TensorInfo& t : manifest.tensors)
+  for (const TensorInfo& t : manifest.tensors) {
     root["tensors"].push_back({{"name", t.name},
                                {"direction", name_of(t.direction)},
                                {"role", name_of(t.role)},
@@ -242,6 +244,8 @@ std::string dump_manifest(const Manifest& manifest) {
                                {"vector_bytes", t.vector_bytes},
                                {"unit", t.unit},
                                {"anchor_exponent", t.anchor_exponent}});
+    if (!t.may_alias.empty()) root["tensors"].back()["may_alias"] = t.may_alias;
+  }
   for (const WorkspaceInfo& w : manifest.workspace) {
     ordered_json products = ordered_json::array();
     products.push_back(w.elements);

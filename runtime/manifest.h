@@ -37,9 +37,10 @@ struct TensorInfo {
   std::vector<std::string> axes;
   Layout layout = Layout::bthd;
   bool optional = false;
-  int vector_bytes = 1;     ///< `entry` needs pointer and strides to be multiples of it
+  int vector_bytes = 1;     ///< `entry` needs pointer and strides to be multiples of it, and row strides below 2^32
   std::string unit;         ///< the caller hands over cotangent / unit; empty for 1
   int anchor_exponent = 0;  ///< the tensor stores value * 2^anchor_exponent
+  std::string may_alias;    ///< an output that is this input unchanged; the caller may pass the same memory for both
 };
 
 /// Factors multiplied out: size symbols (see problem.h) or decimal numbers.

@@ -79,6 +79,12 @@ class Rules {
     const bool either = tensor.role == TensorRole::residual;
     require(either || written == (tensor.direction == Direction::out), where + ".direction",
             fmt::format("\"{}\" does not fit the role {}", name_of(tensor.direction), name_of(tensor.role)));
+    if (!tensor.may_alias.empty()) {
+      const TensorInfo* input = manifest_.find_tensor(tensor.may_alias);
+      require(input && input->direction == Direction::in && tensor.direction == Direction::out &&
+                  input->dtype == tensor.dtype && input->axes == tensor.axes && input->layout == tensor.layout,
+              where + ".may_alias", fmt::format("\"{}\" is no input of the same dtype, axes and layout", tensor.may_alias));
+    }
     const int bytes = tensor.vector_bytes;
     require(bytes >= 1 && bytes <= 128 && (bytes & (bytes - 1)) == 0, where + ".vector_bytes",
             "expected a power of two from 1 to 128");

@@ -86,6 +86,7 @@ class KernelText {
       out.line(fmt::format("{} {};{}", member.type, member.name, member.comment.empty() ? "" : "  // " + member.comment));
     out.close(";");
     out.line();
+    staging_->print_record(out);
   }
 
   std::string tiling_summary() const {

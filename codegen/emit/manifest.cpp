@@ -5,6 +5,7 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
+#include "codegen/emit/aliases.h"
 #include "codegen/emit/statements.h"
 #include "kdagen/error.h"
 #include "llvm/ADT/DenseSet.h"
@@ -147,6 +148,7 @@ runtime::Manifest describe(const Program& program, const Names& names, const Emi
     add(output.getTensor().str(), runtime::Direction::out, output.getRole(), output.getStorage(), axes, false,
         section_of(output.getValue()) == Section::Tile);
     manifest.tensors.back().anchor_exponent = int(output.getAnchor());
+    if (InputOp input = alias_of(program, output)) manifest.tensors.back().may_alias = input.getTensor().str();
     if (auto unit = output.getUnitSymbols())
       manifest.tensors.back().unit = Scalar::of(output.getUnitCoefficient()->convertToDouble(), *unit).text();
   }

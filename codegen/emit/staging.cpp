@@ -18,6 +18,14 @@ struct Corner {
   std::string pointer, stride, rows; // for copies by the threads
 };
 
+/// Whether a tensor of tiles is read or written through a pointer, one a tile.
+bool by_pointer(const Program& program, mlir::Operation* op) {
+  if (auto output = mlir::dyn_cast<OutputOp>(op)) return section_of(output.getValue()) == Section::Tile;
+  auto input = mlir::dyn_cast<InputOp>(op);
+  return input && section_of(input.getResult()) == Section::Tile &&
+         llvm::none_of(program.staging.tensors, [&](StagedTensor staged) { return staged.input == input; });
+}
+
 Corner corner_of(const Program& program, const Names& names, InputOp input) {
   mlir::Value value = input.getResult();
   std::string tensor = input.getTensor().str(), member = "arguments." + names.tensor(tensor);
@@ -32,14 +40,56 @@ Corner corner_of(const Program& program, const Names& names, InputOp input) {
 std::string StagingPrinter::arrivals() const {
   return fmt::format("reinterpret_cast<Arrival*>(shared + {})", program_.staging.control_offset / 4);
 }
-std::string StagingPrinter::tiles() const {
-  return fmt::format("reinterpret_cast<StagedTile*>(shared + {})", program_.staging.control_offset / 4 + 2 * program_.tiling.stages);
+std::string StagingPrinter::records() const {
+  return fmt::format("reinterpret_cast<Slot*>(shared + {})", program_.staging.control_offset / 4 + 2 * program_.tiling.stages);
 }
 std::string StagingPrinter::slot_address(const std::string& slot) const {
   return fmt::format("shared + {} + {} * {}", program_.staging.slots_offset / 4, slot, program_.staging.slot_bytes / 4);
 }
-std::string StagingPrinter::call(const std::string& number, const std::string& slot) const {
-  return fmt::format("{}_stage<aligned>(arguments, shared, head, {}, begin, end, {});", kernel_, number, slot);
+std::string StagingPrinter::call(const std::string& number, const std::string& slot, const std::string& record) const {
+  return fmt::format("{}_stage<aligned>(arguments, shared, head, {}, begin, end, {}, {});", kernel_, number, slot, record);
+}
+
+void StagingPrinter::print_record(Writer& out) const {
+  if (!any()) return;
+  KernelOp kernel = program_.kernel;
+  out.line("/// What thread 0 says of the tile in a slot: where it lies, and where its first row is in the tensors that are not staged.");
+  out.open("struct Slot");
+  out.line("StagedTile tile;");
+  for (mlir::Operation& op : kernel.block())
+    if (by_pointer(program_, &op)) {
+      auto input = mlir::dyn_cast<InputOp>(op);
+      auto output = mlir::dyn_cast<OutputOp>(op);
+      std::string type = input ? "const " + storage_type(input.getStorage()) : storage_type(output.getStorage());
+      out.line(fmt::format("{}* {};", type, names_.tensor(input ? input.getTensor().str() : output.getTensor().str())));
+    }
+  out.close(";");
+  out.line();
+}
+
+void StagingPrinter::print_pointers(Writer& out, bool follows) const {
+  KernelOp kernel = program_.kernel;
+  auto has = [](mlir::ArrayAttr axes, AxisAttr axis) {
+    return axis && llvm::any_of(axes, [&](mlir::Attribute name) { return name == axis.getName(); });
+  };
+  for (mlir::Operation& op : kernel.block()) {
+    if (!by_pointer(program_, &op)) continue;
+    auto input = mlir::dyn_cast<InputOp>(op);
+    auto output = mlir::dyn_cast<OutputOp>(op);
+    std::string tensor = input ? input.getTensor().str() : output.getTensor().str(), member = "arguments." + names_.tensor(tensor);
+    bool heads = input ? has_role(input.getResult(), AxisRole::Head) : has(output.getAxes(), kernel.axis(AxisRole::Head));
+    bool rows = input ? has_role(input.getResult(), AxisRole::Rows) : has(output.getAxes(), kernel.axis(AxisRole::Rows));
+    std::string head = heads ? "head" : "0";
+    std::string at = rows && !program_.tile_major.count(tensor) ? fmt::format("{}.at(where.batch, where.token, {})", member, head)
+                                                                : fmt::format("{}.at({}, number, 0)", member, head);
+    if (follows) {
+      bool by_token = rows && !program_.tile_major.count(tensor);
+      at = by_token ? fmt::format("before.{} + {} * {}.token", names_.tensor(tensor), program_.tiling.chunk, member)
+                    : fmt::format("before.{} + {}.tile", names_.tensor(tensor), member);
+    }
+    if (input && input.getOptional()) at = fmt::format("{0}.data != nullptr ? {1} : nullptr", member, at);
+    out.line(fmt::format("next.{} = {};", names_.tensor(tensor), at));
+  }
 }
 
 void StagingPrinter::print_function(Writer& out) const {
@@ -49,23 +99,32 @@ void StagingPrinter::print_function(Writer& out) const {
   out.line("/// Asks for the operands of tile `number`, one of the block's tiles begin..end-1. aligned: thread 0 asks the copy engine,");
   out.line("/// and whoever waits for the slot's counter sees them. Else all threads copy; seen after a barrier.");
   out.line("template <bool aligned>");
-  out.open(fmt::format("KD_FUNCTION void {}_stage(const Arguments& arguments, float* shared, long long head, long long number, long long begin, long long end, int slot)", kernel_));
+  out.open(fmt::format("KD_FUNCTION void {}_stage(const Arguments& arguments, float* shared, long long head, long long number, long long begin, long long end, int slot, int record)", kernel_));
   out.line("if (number >= end || (aligned && threadIdx.x != 0)) return;");
   out.line(fmt::format("Arrival* const arrivals = {};", arrivals()));
-  out.line(fmt::format("StagedTile* const staged_tiles = {};", tiles()));
+  out.line(fmt::format("Slot* const slots = {};", records()));
+  out.line("Slot& next = slots[record];");
   out.line("(void)arrivals, (void)head;");
   out.open("if (threadIdx.x == 0)");
   out.line("const long long* const first_tile = arguments.cu_seqlens != nullptr ? arguments.first_tile : nullptr;");
-  out.line(fmt::format("const StagedTile& before = staged_tiles[slot == 0 ? {} : slot - 1];", tiling.stages - 1));
-  out.line("staged_tiles[slot] = number == begin");
+  out.line(fmt::format("const Slot& before = slots[record == 0 ? {} : record - 1];", tiling.stages));
+  out.line("const StagedTile where = number == begin");
   out.line(fmt::format("    ? find_staged_tile(number, {}, arguments.tokens, arguments.sequences, first_tile, arguments.sequence_start)", tiling.chunk));
-  out.line(fmt::format("    : next_staged_tile(before, {}, arguments.tokens, arguments.sequences, first_tile, arguments.sequence_start);", tiling.chunk));
+  out.line(fmt::format("    : next_staged_tile(before.tile, {}, arguments.tokens, arguments.sequences, first_tile, arguments.sequence_start);", tiling.chunk));
+  out.line("next.tile = where;");
+  out.open("if (number != begin && where.batch == before.tile.batch && where.sequence == before.tile.sequence)");
+  out.line(fmt::format("// the next {} rows of the same sequence", tiling.chunk));
+  print_pointers(out, true);
   out.close();
-  out.line("if constexpr (!aligned) block_barrier();  // staged_tiles[slot] is complete");
-  out.line("const Tile tile = tile_of(staged_tiles[slot]);");
+  out.open("else");
+  print_pointers(out, false);
+  out.close();
+  out.close();
+  out.line("if constexpr (!aligned) block_barrier();  // the record is complete");
+  out.line("const Tile tile = tile_of(next.tile);");
   out.line(fmt::format("float* const operands = {};", slot_address("slot")));
   out.open("if constexpr (aligned)");
-  out.line(fmt::format("expect_bytes(&arrivals[slot], tile.rows > 0 ? {} : 0, &staged_tiles[slot]);", staging.arriving_bytes()));
+  out.line(fmt::format("expect_bytes(&arrivals[slot], tile.rows > 0 ? {} : 0, &next);", staging.arriving_bytes()));
   out.line("if (tile.rows == 0) return;");
   for (const StagedTensor& staged : staging.tensors) {
     InputOp input = staged.input;
@@ -78,8 +137,9 @@ void StagingPrinter::print_function(Writer& out) const {
   for (const StagedTensor& staged : staging.tensors) {
     InputOp input = staged.input;
     Corner corner = corner_of(program_, names_, input);
-    out.line(fmt::format("copy_box(reinterpret_cast<{}*>(operands + {}), {}, {}, tile.rows > 0 ? {} : 0, {}, {});", storage_type(input.getStorage()),
-                         staged.offset / 4, corner.pointer, corner.stride, corner.rows, tiling.dim, tiling.threads));
+    out.line(fmt::format("copy_box(reinterpret_cast<{}*>(operands + {}), {}, {}, tile.rows > 0 ? {} : 0, {}, {}, {});", storage_type(input.getStorage()),
+                         staged.offset / 4, corner.pointer, corner.stride, corner.rows, has_role(input.getResult(), AxisRole::Rows) ? tiling.chunk : 1,
+                         tiling.dim, tiling.threads));
   }
   out.close();
   out.close();
@@ -90,21 +150,23 @@ void StagingPrinter::print_start(Writer& out) const {
   const Tiling& tiling = program_.tiling;
   out.line(fmt::format("// Operands travel {} tile{} ahead.", tiling.stages, tiling.stages == 1 ? "" : "s"));
   out.line(fmt::format("Arrival* const arrivals = {};", arrivals()));
-  out.line(fmt::format("const StagedTile* const staged_tiles = {};", tiles()));
+  out.line(fmt::format("const Slot* const slots = {};", records()));
   out.open("if (aligned && threadIdx.x == 0)");
   out.line(fmt::format("for (int slot = 0; slot < {}; ++slot) initialise_arrival(&arrivals[slot]);", tiling.stages));
   out.line("publish_arrivals();");
   out.close();
   out.line("block_barrier();  // arrivals is complete");
-  out.line(fmt::format("for (int ahead = 0; ahead < {}; ++ahead) {}", tiling.stages, call("begin + ahead", "ahead")));
-  out.line("int slot = 0;");
+  out.line(fmt::format("for (int ahead = 0; ahead < {}; ++ahead) {}", tiling.stages, call("begin + ahead", "ahead", "ahead")));
+  out.line("// One record more than slots: the last tile's is read to its end, while the next operands are asked for.");
+  out.line("int slot = 0, record = 0;");
   out.line("unsigned phase = 0;");
 }
 
 void StagingPrinter::print_arrival(Writer& out) const {
   out.line("if constexpr (aligned) wait_for(&arrivals[slot], phase);");
   out.line("else block_barrier();  // the slot is complete");
-  out.line("const Tile tile = tile_of(staged_tiles[slot]);");
+  out.line("const Slot& here = slots[record];");
+  out.line("const Tile tile = tile_of(here.tile);");
 }
 
 void StagingPrinter::print_operands(Writer& out) const {
@@ -119,9 +181,9 @@ void StagingPrinter::print_operands(Writer& out) const {
 }
 
 void StagingPrinter::print_restage(Writer& out) const {
-  out.line(call(fmt::format("number + {}", program_.tiling.stages), "slot"));
+  out.line(call(fmt::format("number + {}", program_.tiling.stages), "slot", fmt::format("record == 0 ? {} : record - 1", program_.tiling.stages)));
 }
 
-std::string StagingPrinter::advance() const { return any() ? fmt::format(", next_slot(slot, phase, {})", program_.tiling.stages) : ""; }
+std::string StagingPrinter::advance() const { return any() ? fmt::format(", next_slot(slot, phase, {0}), record = record == {0} ? 0 : record + 1", program_.tiling.stages) : ""; }
 
 }  // namespace kdagen::emit

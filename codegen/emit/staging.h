@@ -13,7 +13,9 @@ class StagingPrinter {
       : program_(program), names_(names), kernel_(kernel) {}
 
   bool any() const { return program_.tiling.stages > 0; }
-  /// KERNEL_stage(arguments, shared, head, number, begin, end, slot): asks for a tile's operands.
+  /// struct Slot, after the argument struct.
+  void print_record(Writer& out) const;
+  /// KERNEL_stage(arguments, shared, head, number, begin, end, slot, record): asks for a tile's operands.
   void print_function(Writer& out) const;
   /// In front of the loop: counters, the first requests, slot and phase. `begin` and `end` are the block's tiles.
   void print_start(Writer& out) const;
@@ -30,8 +32,9 @@ class StagingPrinter {
 
  private:
   std::string arrivals() const;
-  std::string tiles() const;
-  std::string call(const std::string& number, const std::string& slot) const;
+  std::string records() const;
+  void print_pointers(Writer& out, bool follows) const;
+  std::string call(const std::string& number, const std::string& slot, const std::string& record) const;
   std::string slot_address(const std::string& slot) const;
 
   const schedule::Program& program_;

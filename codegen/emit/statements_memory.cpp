@@ -2,6 +2,7 @@
 // Loads, stores, and moves through shared memory.
 #include <fmt/format.h>
 
+#include "codegen/emit/aliases.h"
 #include "codegen/emit/statements.h"
 #include "kdagen/error.h"
 
@@ -31,6 +32,10 @@ std::string StatementPrinter::address(const std::string& tensor, mlir::ArrayAttr
   if (std::string staged = names_.staged(tensor); !staged.empty())
     return rows ? fmt::format("({} + {} * {})", staged, row_expression(map), program_.tiling.dim) : staged;
   std::string member = "arguments." + names_.tensor(tensor), head = heads ? "head" : "0";
+  if (program_.tiling.stages > 0 && place_ == Place::Tile && per_tile | rows) {
+    std::string first = "here." + names_.tensor(tensor), stride = program_.tile_major.count(tensor) ? "row" : "token";
+    return rows ? fmt::format("row_of<aligned>({}, {}.{}, {})", first, member, stride, row_expression(map)) : first;
+  }
   if (rows && program_.tile_major.count(tensor)) return fmt::format("{}.at({}, number, {})", member, head, row_expression(map));
   if (rows) return fmt::format("{}.at(tile.batch, tile.token + {}, {})", member, row_expression(map), head);
   if (per_tile) return fmt::format("{}.at({}, number, 0)", member, head);
@@ -46,8 +51,10 @@ void StatementPrinter::print_load(const Statement& s) {
   Shape shape = shape_of(s.value);
   bool rows = shape == Shape::Tile || shape == Shape::Rows, columns = shape == Shape::Tile || shape == Shape::Columns;
   std::vector<std::string> conditions;
-  if (rows) conditions.push_back(s.map == Map::Row ? "row < tile.rows" : "first_row + i < tile.rows");
+  // Absent rows of a staged tensor hold something; no statement lets an absent row act on another.
+  if (rows && (names_.staged(tensor).empty() || program_.tiling.total_rows() > program_.tiling.chunk)) conditions.push_back(s.map == Map::Row ? "row < tile.rows" : "first_row + i < tile.rows");
   if (columns && s.map == Map::Column && !column_present().empty()) conditions.push_back(column_present());
+  if (std::string apart = unless_aliased(program_, names_, s.op); !apart.empty()) conditions.push_back(apart);
   bool parameter = section_of(s.value) != Section::Tile;
   std::string absent = "0.0f";
   if (input.getOptional()) {
@@ -81,6 +88,7 @@ void StatementPrinter::print_store(const Statement& s) {
   std::string storage = storage_type(output.getStorage());
   bool heads = lists(output.getAxes(), KernelOp(program_.kernel).axis(AxisRole::Head));
   std::vector<std::string> conditions;
+  if (std::string apart = unless_aliased(program_, names_, s.op); !apart.empty()) conditions.push_back(apart);
   if (KernelOp(program_.kernel).axis(AxisRole::Head) && !heads) conditions.push_back("head == 0");
   if (shape == Shape::Tile || shape == Shape::Rows) conditions.push_back(s.map == Map::Row ? "row < tile.rows" : "first_row + i < tile.rows");
   if (shape == Shape::Rows && s.map == Map::Row) conditions.push_back("lane == 0");

@@ -13,7 +13,7 @@ namespace kdagen::schedule {
 namespace {
 
 constexpr int kBoxAlignment = 128, kLargestBox = 256;
-constexpr int kCounterBytes = 8, kTileRecordBytes = 40;
+constexpr int kCounterBytes = 8, kTileRecordBytes = 40, kPointerBytes = 8;
 constexpr int kReservedBytes = 1024;  // of shared memory, for each resident block
 
 int aligned(int bytes) { return (bytes + kBoxAlignment - 1) / kBoxAlignment * kBoxAlignment; }
@@ -44,11 +44,19 @@ int slot_bytes(const std::vector<StagedTensor>& tensors) {
   return tensors.empty() ? 0 : aligned(tensors.back().offset + tensors.back().bytes);
 }
 
+/// Counters, and one record more than slots: the tile, and a pointer to its first row in each tensor that is not staged.
+int control_bytes(Program& program, const Staging& staging, int stages) {
+  int pointers = 0;
+  for (auto output : program.kernel.block().getOps<OutputOp>()) pointers += section_of(output.getValue()) == Section::Tile;
+  for (auto input : program.kernel.block().getOps<InputOp>()) pointers += section_of(input.getResult()) == Section::Tile;
+  return stages * kCounterBytes + (stages + 1) * (kTileRecordBytes + kPointerBytes * (pointers - int(staging.tensors.size())));
+}
+
 void lay_out(Program& program, int stages) {
   Staging& staging = program.staging;
   program.tiling.stages = stages;
   staging.control_offset = aligned(program.shared_floats * 4);
-  staging.slots_offset = aligned(staging.control_offset + stages * (kCounterBytes + kTileRecordBytes));
+  staging.slots_offset = aligned(staging.control_offset + control_bytes(program, staging, stages));
   program.shared_floats = (staging.slots_offset + stages * staging.slot_bytes) / 4;
 }
 
@@ -99,7 +107,7 @@ void stage_operands(Program& program, int stages, bool choose_blocks, const Stag
   staging.slot_bytes = slot_bytes(staging.tensors);
   if (staging.tensors.empty()) return;
   auto needed = [&](int slots) {
-    return aligned(aligned(program.shared_floats * 4) + slots * (kCounterBytes + kTileRecordBytes)) + slots * staging.slot_bytes;
+    return aligned(aligned(program.shared_floats * 4) + control_bytes(program, staging, slots)) + slots * staging.slot_bytes;
   };
   auto fits = [&](int slots, int blocks) {
     return needed(slots) <= limits.block_bytes && blocks * (needed(slots) + kReservedBytes) <= limits.processor_bytes;

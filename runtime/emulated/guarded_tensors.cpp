@@ -46,6 +46,7 @@ GuardedTensors::GuardedTensors(const Manifest& manifest, const Problem& problem,
     if (!tensor.present) continue;
     const bool written = tensor.info->direction == Direction::out;
     const std::uintptr_t from = tensor.view.base;
+    if (share_with_alias(tensor, binding)) continue;
     const Memory& memory = allocate(tensor.info->name, from, end_of(tensor.view) - from, written);
     if (!written)
       for_each_row(tensor.view,
@@ -66,6 +67,23 @@ GuardedTensors::GuardedTensors(const Manifest& manifest, const Problem& problem,
     if (!workspace_) workspace_ = memory.data;
     slot.offset = memory.data - workspace_;
   }
+}
+
+// An output that a caller passes in an input's memory stays there. Inputs come first in a manifest.
+bool GuardedTensors::share_with_alias(BoundTensor& tensor, const Binding& callers) {
+  if (tensor.info->may_alias.empty()) return false;
+  for (std::size_t i = 0; i < callers.tensors.size(); ++i) {
+    const BoundTensor& input = callers.tensors[i];
+    if (!input.present || input.info->name != tensor.info->may_alias || input.view.base != tensor.view.base) continue;
+    const auto owner = std::find_if(memories_.begin(), memories_.end(), [&](const Memory& memory) {
+      return memory.data == binding_.tensors[i].data;
+    });
+    owner->writable = true;
+    tensor.data = owner->data;
+    tensor.view.base = reinterpret_cast<std::uintptr_t>(owner->data);
+    return true;
+  }
+  return false;
 }
 
 std::vector<emulator::Buffer> GuardedTensors::buffers() const {

@@ -41,6 +41,7 @@ class GuardedTensors {
     std::string name;
     bool writable = false;
   };
+  bool share_with_alias(BoundTensor& tensor, const Binding& callers);
   Memory& allocate(std::string name, std::uintptr_t like, std::size_t bytes, bool writable);
 
   Problem problem_;

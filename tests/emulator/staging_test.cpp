@@ -59,7 +59,7 @@ const std::vector<Case> cases = {
     {"too_many_bytes", "1024 of the 1040 bytes announced were asked for"},
     {"unpublished", "no publish_arrivals of thread 0"},
     {"uninitialised", "on an arrival counter that was never initialised"},
-    {"refilled_while_read", "race: "},
+    {"refilled_while_read", "shared array (dynamic), byte"},
     {"misaligned_place", "16 bytes past a multiple of 128"},
     {"two_boxes_in_one_place", "to which another box is on its way"},
     {"past_the_end", "out of bounds: "},

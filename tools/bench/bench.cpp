@@ -87,10 +87,18 @@ class Call {
   void add(const runtime::TensorInfo& info, int ordinal) {
     const runtime::Dims shape = runtime::tensor_shape(kernel_.manifest(), info, problem_);
     const int64_t elements = runtime::element_count(shape), bytes = elements * runtime::size_of(info.dtype);
+    if (!info.may_alias.empty()) return alias(info, shape, bytes, ordinal);
     memory_.emplace_back(ordinal, std::max<int64_t>(bytes, 1));
     if (info.direction == runtime::Direction::in) fill(memory_.back(), pattern_of(info, elements));
     tensors_.push_back({info.name, memory_.back().data(), info.dtype, shape, runtime::contiguous_strides(shape), ordinal});
     bytes_ += bytes;
+  }
+
+  /// In the input's memory, as a caller without other use for it would: neither is moved.
+  void alias(const runtime::TensorInfo& info, const runtime::Dims& shape, int64_t bytes, int ordinal) {
+    const auto input = std::find_if(tensors_.begin(), tensors_.end(), [&](const auto& t) { return t.name == info.may_alias; });
+    tensors_.push_back({info.name, input->data, info.dtype, shape, input->strides, ordinal});
+    bytes_ -= bytes;
   }
 
   runtime::CudaKernel& kernel_;

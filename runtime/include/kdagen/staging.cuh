@@ -77,8 +77,9 @@ KD_FUNCTION void initialise_arrival(Arrival* arrival, int line = __builtin_LINE(
   kdagen_emulator_initialise_arrival(arrival, line);
 }
 KD_FUNCTION void publish_arrivals() { kdagen_emulator_publish_arrivals(); }
-KD_FUNCTION void expect_bytes(Arrival* arrival, unsigned bytes, const StagedTile* tile, int line = __builtin_LINE()) {
-  kdagen_emulator_expect_bytes(arrival, bytes, tile, sizeof *tile, line);
+template <class Record>
+KD_FUNCTION void expect_bytes(Arrival* arrival, unsigned bytes, const Record* record, int line = __builtin_LINE()) {
+  kdagen_emulator_expect_bytes(arrival, bytes, record, sizeof *record, line);
 }
 KD_FUNCTION void wait_for(Arrival* arrival, unsigned phase, int line = __builtin_LINE()) {
   kdagen_emulator_wait_for(arrival, phase, line);
@@ -98,8 +99,9 @@ KD_FUNCTION void initialise_arrival(Arrival* arrival) {
 /// By the same thread after the last initialise_arrival: the copy engine sees the counters.
 KD_FUNCTION void publish_arrivals() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
 
-/// Announces the bytes of the phase under way. Who waits for them sees what this thread wrote to `tile` before.
-KD_FUNCTION void expect_bytes(Arrival* arrival, unsigned bytes, const StagedTile*) {
+/// Announces the bytes of the phase under way. Who waits for them sees what this thread wrote to the record before.
+template <class Record>
+KD_FUNCTION void expect_bytes(Arrival* arrival, unsigned bytes, const Record*) {
   asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(arrival)), "r"(bytes) : "memory");
 }
 
@@ -132,11 +134,18 @@ KD_FUNCTION void next_slot(int& slot, unsigned& phase, int slots) {
 }
 
 /// The same box by all threads of the block, for tensors of any alignment: `rows` rows of `columns` elements, the first
-/// at `from`, `stride` elements apart. Seen by all after a block barrier.
+/// at `from`, `stride` elements apart, and zeros up to `box_rows`. Seen by all after a block barrier.
 template <class T>
-KD_FUNCTION void copy_box(T* to_shared, const T* from, long long stride, int rows, int columns, int threads) {
-  for (int at = static_cast<int>(threadIdx.x); at < rows * columns; at += threads)
-    to_shared[at] = from[at / columns * stride + at % columns];
+KD_FUNCTION void copy_box(T* to_shared, const T* from, long long stride, int rows, int box_rows, int columns, int threads) {
+  for (int at = static_cast<int>(threadIdx.x); at < box_rows * columns; at += threads)
+    to_shared[at] = at < rows * columns ? from[at / columns * stride + at % columns] : to<T>(0.0f);
+}
+
+/// Row `row` of a tile whose first row is at `first`. aligned: strides are below 2^32, so one wide multiplication does.
+template <bool aligned, class T>
+KD_FUNCTION T* row_of(T* first, long long stride, int row) {
+  if constexpr (aligned) return first + static_cast<unsigned long long>(static_cast<unsigned>(row)) * static_cast<unsigned>(stride);
+  return first + row * stride;
 }
 
 }  // namespace kdagen_device
