@@ -6,10 +6,12 @@
 
 #include <fmt/format.h>
 
+#include "codegen/schedule/normal_arguments.h"
 #include "kdagen/error.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 using namespace kdagen::kda;
+using kdagen::schedule::normal_attribute;
 
 namespace kdagen::emit {
 
@@ -43,16 +45,21 @@ E choice(const std::string& condition, const E& a, const E& b) {
   return {condition + " ? " + a.in(E::Comparison) + " : " + b.in(E::Comparison), E::Choice};
 }
 
+/// The bare instruction where argument and result are proven to be normal.
+std::string approximation(const std::string& function, mlir::Operation* op) {
+  return op->hasAttr(normal_attribute) ? function + "_normal" : function;
+}
+
 E unary(mlir::Operation* op, const E& x) {
   return llvm::TypeSwitch<mlir::Operation*, E>(op)
       .Case<NegOp>([&](auto) { return E{"-" + x.in(E::Unary), E::Unary}; })
       .Case<ExpOp>([&](auto) { return call("expf", {x}); })
-      .Case<Exp2Op>([&](auto) { return call("approx_exp2", {x}); })
+      .Case<Exp2Op>([&](auto) { return call(approximation("approx_exp2", op), {x}); })
       .Case<LogOp>([&](auto) { return call("logf", {x}); })
       .Case<Log1pOp>([&](auto) { return call("log1pf", {x}); })
       .Case<SqrtOp>([&](auto) { return call("sqrtf", {x}); })
-      .Case<RsqrtOp>([&](auto) { return call("approx_rsqrt", {x}); })
-      .Case<RcpOp>([&](auto) { return call("approx_rcp", {x}); })
+      .Case<RsqrtOp>([&](auto) { return call(approximation("approx_rsqrt", op), {x}); })
+      .Case<RcpOp>([&](auto) { return call(approximation("approx_rcp", op), {x}); })
       .Case<TanhOp>([&](auto) { return call("tanhf", {x}); })
       .Case<AbsOp>([&](auto) { return call("fabsf", {x}); })
       .Case<ReluOp>([&](auto) { return choice(x.in(E::Sum) + " < 0.0f", E{"0.0f"}, x); })

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "codegen/schedule/normalise.h"
 
+#include "codegen/schedule/contract.h"
+#include "codegen/schedule/normal_arguments.h"
+
 #include "codegen/ir/Builder.h"
 #include "kdagen/error.h"
 #include "mlir/IR/BuiltinOps.h"
@@ -92,6 +95,10 @@ void normalise(ModuleOp module) {
   passes.addPass(createCSEPass());
   passes.addPass(createCanonicalizerPass());
   if (failed(passes.run(module))) throw KdagenBug("normalise: the verifier rejects the kernel");
+  for (auto kernel : module.getOps<KernelOp>()) {
+    contract_products(kernel);
+    mark_normal_arguments(kernel);
+  }
 }
 
 }  // namespace kdagen::schedule

@@ -104,46 +104,9 @@ KD_FUNCTION fp16 to<fp16>(float x) {
 }
 
 // ---- Approximations ------------------------------------------------------------------------------------------
-// The hardware's instructions, subnormals kept (no .ftz). Relative errors of at most about 2^-22; the emulator
-// computes them with the host's library, so its results differ in the last bits.
-
-KD_FUNCTION float approx_exp2(float x) {
-#ifndef KDAGEN_EMULATOR
-  asm("ex2.approx.f32 %0, %1;" : "=f"(x) : "f"(x));
-  return x;
-#else
-  return exp2f(x);
-#endif
-}
-
-KD_FUNCTION float approx_log2(float x) {
-#ifndef KDAGEN_EMULATOR
-  asm("lg2.approx.f32 %0, %1;" : "=f"(x) : "f"(x));
-  return x;
-#else
-  return log2f(x);
-#endif
-}
-
-/// 1 / x
-KD_FUNCTION float approx_rcp(float x) {
-#ifndef KDAGEN_EMULATOR
-  asm("rcp.approx.f32 %0, %1;" : "=f"(x) : "f"(x));
-  return x;
-#else
-  return 1.0f / x;
-#endif
-}
-
-/// 1 / sqrt(x)
-KD_FUNCTION float approx_rsqrt(float x) {
-#ifndef KDAGEN_EMULATOR
-  asm("rsqrt.approx.f32 %0, %1;" : "=f"(x) : "f"(x));
-  return x;
-#else
-  return 1.0f / sqrtf(x);
-#endif
-}
+}  // namespace kdagen_device
+#include <kdagen/approximations.cuh>
+namespace kdagen_device {
 
 /// x * 2^n for -252 <= n <= 255, as x * 2^floor(n/2) * 2^ceil(n/2). Exact unless the result is subnormal or overflows.
 KD_FUNCTION float scale_by_power_of_two(float x, int n) {
