@@ -20,7 +20,7 @@ struct Item {
   int region = 0;
   int after = -1;       // an item that must come before
   bool done = false;
-  bool deferred = false;  // goes last among the ready ones
+  enum class When : uint8_t { Now, EndOfPhase, EndOfTile } when = When::Now;
 };
 
 class Orderer {
@@ -48,7 +48,8 @@ class Orderer {
   // ---- items -----------------------------------------------------------------------------------------------------
   static bool has_rows(Value value) { return has_role(value, AxisRole::Rows); }
 
-  /// Made from inputs alone, element by element: nothing waits for it, and its loads have time to arrive.
+  /// Made from inputs alone, element by element. Nothing waits for it, so its loads get time to arrive: until the next
+  /// barrier, or, where it takes one register or two, until the tile's end.
   static bool is_local(Value value) {
     Operation* op = value.getDefiningOp();
     if (!is_pointwise(op)) return op->getNumOperands() == 0;
@@ -94,7 +95,7 @@ class Orderer {
     if (auto output = dyn_cast<OutputOp>(op)) {
       if (section_of(output.getValue()) == Section::Tile) {
         int item = add_item(Kind::Store, homes_.map_of(op), op, output.getValue(), region_of(op, has_rows(output.getValue())));
-        items_[item].deferred = is_local(output.getValue());
+        if (is_local(output.getValue())) items_[item].when = is_array(shape_of(output.getValue()), homes_.map_of(op)) ? Item::When::EndOfPhase : Item::When::EndOfTile;
       }
       return;
     }
@@ -302,7 +303,9 @@ class Orderer {
         if (item.done || item.region != region) continue;
         State now = state(item, region);
         if (now == State::Waiting) continue;
-        auto rank = [&](const Item& i, State s) { return std::make_tuple(s, i.deferred, i.statement.map != current); };
+        auto rank = [&](const Item& i, State s) {
+          return std::make_tuple(i.when == Item::When::EndOfTile, s, i.when == Item::When::EndOfPhase, i.statement.map != current);
+        };
         bool better = !best || rank(item, now) < rank(*best, best_state);
         if (better) { best = &item; best_state = now; }
       }

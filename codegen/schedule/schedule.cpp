@@ -10,6 +10,7 @@
 
 #include "codegen/schedule/homes.h"
 #include "codegen/schedule/order.h"
+#include "codegen/schedule/registers.h"
 #include "codegen/schedule/shared_memory.h"
 #include "codegen/schedule/staging.h"
 #include "codegen/schedule/sweeps.h"
@@ -68,7 +69,7 @@ Tiling choose_tiling(KernelOp kernel, const ScheduleOptions& options) {
   tiling.lanes = feature ? tiling.width / kColumnsPerLane : 1;
   tiling.heads_fastest = options.layout == "bthd";
   int least = std::max(tiling.width, 32);
-  tiling.threads = std::clamp(int(std::bit_floor(unsigned(tiling.chunk * tiling.lanes))), least, std::max(256, least));
+  tiling.threads = std::clamp(int(std::bit_floor(unsigned(tiling.chunk * tiling.lanes))), least, std::max(512, least));
   if (options.schedule == "baseline") {
     if (!feature) throw UsageError("option schedule=baseline: the spec has no feature axis; schedule=default would pass");
     tiling.threads = 256;
@@ -155,6 +156,7 @@ std::string to_text(const Program& program) {
   }
   for (StagedTensor tensor : program.staging.tensors)
     text += fmt::format("staged {}: {} bytes at {} of a slot\n", tensor.input.getTensor().str(), tensor.bytes, tensor.offset);
+  text += fmt::format("registers: {} for values\n", live_registers(program));
   text += fmt::format("shared memory: {} bytes in {} buffers and {} slots\n", program.shared_floats * 4, program.buffers.size(), program.tiling.stages);
   return text;
 }

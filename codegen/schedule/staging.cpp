@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "codegen/schedule/registers.h"
 #include "kdagen/error.h"
 
 using namespace kdagen::kda;
@@ -16,11 +17,23 @@ constexpr int kBoxAlignment = 128, kLargestBox = 256;
 constexpr int kCounterBytes = 8, kTileRecordBytes = 40, kPointerBytes = 8;
 constexpr int kReservedBytes = 1024;  // of shared memory, for each resident block
 
+constexpr int kMostSlots = 4, kBytesInFlight = 64 * 1024;  // of a multiprocessor: latency times its share of the bandwidth
+// What the compiler keeps in registers beside the values, and the least it is content with (measured on sm_90).
+constexpr int kOtherRegisters = 19, kLeastRegisters = 56, kMostBlocks = 8;
+
 int aligned(int bytes) { return (bytes + kBoxAlignment - 1) / kBoxAlignment * kBoxAlignment; }
 
 /// A value that is only stored again gains nothing from a detour through shared memory.
 bool is_computed_with(InputOp input) {
   return llvm::any_of(input.getResult().getUsers(), [](mlir::Operation* user) { return !mlir::isa<OutputOp>(user); });
+}
+
+/// Blocks that can be resident without spilling.
+int blocks_by_registers(const Program& program) {
+  int wanted = std::max(live_registers(program) + kOtherRegisters, kLeastRegisters), blocks = 1;
+  auto granted = [&](int n) { return 65536 / (program.tiling.threads * n) / 8 * 8; };
+  while (blocks < kMostBlocks && granted(blocks + 1) >= wanted) ++blocks;
+  return blocks;
 }
 
 std::vector<StagedTensor> candidates(Program& program) {
@@ -60,10 +73,12 @@ void lay_out(Program& program, int stages) {
   program.shared_floats = (staging.slots_offset + stages * staging.slot_bytes) / 4;
 }
 
-/// What is left to plain loads is asked for first, so that it arrives while the staged operands are computed with.
-void hoist_plain_loads(Program& program) {
+/// What is left to plain loads is asked for first, so that it arrives while the staged operands are computed with; what
+/// takes one register of a staged operand is read first, so that it does not hold the slot.
+void hoist_loads(Program& program) {
   auto plain = [&](const Statement& s) {
-    return s.kind == Kind::Load && llvm::none_of(program.staging.tensors, [&](StagedTensor t) { return t.input.getOperation() == s.op; });
+    bool staged = llvm::any_of(program.staging.tensors, [&](StagedTensor t) { return t.input.getOperation() == s.op; });
+    return s.kind == Kind::Load && (!staged || !is_array(shape_of(s.value), s.map));
   };
   if (program.tiling.steps > 1) return;  // rows are those of a step
   for (Region& region : program.regions) std::stable_partition(region.statements.begin(), region.statements.end(), plain);
@@ -109,24 +124,26 @@ void stage_operands(Program& program, int stages, bool choose_blocks, const Stag
   auto needed = [&](int slots) {
     return aligned(aligned(program.shared_floats * 4) + control_bytes(program, staging, slots)) + slots * staging.slot_bytes;
   };
-  auto fits = [&](int slots, int blocks) {
-    return needed(slots) <= limits.block_bytes && blocks * (needed(slots) + kReservedBytes) <= limits.processor_bytes;
+  auto resident = [&](int slots) {  // blocks that fit beside each other
+    if (needed(slots) > limits.block_bytes) return 0;
+    int by_memory = limits.processor_bytes / (needed(slots) + kReservedBytes);
+    return std::min(by_memory, choose_blocks ? blocks_by_registers(program) : std::max(1, tiling.min_blocks));
   };
   if (stages > 0) {
-    if (!fits(stages, 1))
+    if (needed(stages) > limits.block_bytes)
       throw UsageError(fmt::format("option schedule: stages={} needs {} bytes of shared memory, a block may have {}; fewer stages would pass",
                                    stages, needed(stages), limits.block_bytes));
   } else {
-    // Two tiles in flight for each of two blocks; then rather two blocks than two slots.
-    const std::pair<int, int> wishes[] = {{2, 2}, {1, 2}, {2, 1}, {1, 1}};
-    auto wish = std::find_if(std::begin(wishes), std::end(wishes), [&](auto w) { return fits(w.first, choose_blocks ? w.second : std::max(1, tiling.min_blocks)); });
-    if (wish == std::end(wishes)) return;
-    stages = wish->first;
-    if (choose_blocks) tiling.min_blocks = wish->second;
+    // Rather two blocks than two slots; then as many slots as keep enough bytes in flight.
+    stages = resident(2) >= 2 || resident(1) < 2 ? 2 : 1;
+    while (stages > 0 && resident(stages) == 0) --stages;
+    if (stages == 0) return;
+    while (stages < kMostSlots && resident(stages + 1) == resident(stages) && stages * resident(stages) * staging.slot_bytes < kBytesInFlight) ++stages;
   }
+  if (choose_blocks) tiling.min_blocks = std::max(1, resident(stages));
   program.staging = staging;
   lay_out(program, stages);
-  hoist_plain_loads(program);
+  hoist_loads(program);
   place_restage(program);
 }
 

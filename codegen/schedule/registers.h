@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+// How many registers a thread needs at least, from the lives of its values: what decides how many blocks may share a
+// multiprocessor before the compiler spills.
+#pragma once
+#include "codegen/schedule/kernel_ir.h"
+
+namespace kdagen::schedule {
+
+/// The most values that are alive at once between two statements of a tile, in registers of a thread (8 for an array).
+/// Addresses, masks and what the compiler keeps besides are not in it.
+int live_registers(const Program& program);
+
+}  // namespace kdagen::schedule
