@@ -104,9 +104,9 @@ void StatementPrinter::print_total(const Statement& s) {
 void StatementPrinter::print_row_scan(const Statement& s) {
   std::string result = name(s.value, s.map), buffer = names_.buffer(s.buffer);
   if (auto scan = mlir::dyn_cast<ScanOp>(s.op)) {
-    out_.line(fmt::format("const float {} = row_scan<{}, {}>({}, row, tile.rows);", result, scan.getExclusive(), scan.getReverse(), buffer), tag(s.op));
+    out_.line(fmt::format("const float {} = row_scan<{}, {}, {}>({}, row, tile.rows);", result, program_.tiling.chunk, scan.getExclusive(), scan.getReverse(), buffer), tag(s.op));
   } else if (mlir::isa<SumOp>(s.op)) {
-    out_.line(fmt::format("const float {} = row_total({}, tile.rows);", result, buffer), tag(s.op));
+    out_.line(fmt::format("const float {} = row_total<{}>({}, tile.rows);", result, program_.tiling.chunk, buffer), tag(s.op));
   } else {
     out_.line(fmt::format("float {} = {}[0];", result, buffer), tag(s.op));
     out_.line(fmt::format("for (int r = 1; r < tile.rows; ++r) if (!({1}[r] <= {0}) && {0} == {0}) {0} = {1}[r];", result, buffer));

@@ -150,10 +150,10 @@ KD_FUNCTION void kda_k1_fwd_tiles(const Arguments& arguments, float* shared) {
     float g[8];
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
-      const float z = _exp_A_log * (g_raw[i] + dt_bias);                // [kda_k1.cpp:27]
-      const float _exp2_minus_abs_z = approx_exp2(-fabsf(z) * log2e);   // [kda_k1.cpp:28]
-      const float _rcp_exp2_minus_abs_z = approx_rcp(1.0f + _exp2_minus_abs_z);         // [kda_k1.cpp:28]
-      g[i] = (0.0f <= z ? _rcp_exp2_minus_abs_z : _exp2_minus_abs_z * _rcp_exp2_minus_abs_z) * log2e_lower_bound;  // [kda_k1.cpp:28]
+      const float z = _8 * (g_raw[i] + dt_bias);                        // [kda_k1.cpp:27]
+      const float _15 = approx_exp2(-fabsf(z) * log2e);                 // [kda_k1.cpp:28]
+      const float _18 = approx_rcp_normal(1.0f + _15);                  // [kda_k1.cpp:28]
+      g[i] = (0.0f <= z ? _18 : _15 * _18) * log2e_lower_bound;         // [kda_k1.cpp:28]
     }
     // cumulative sum of g: inside blocks of 8 rows, absent rows skipped                // [kda_k1.cpp:29]
     float g_c_column[8];
@@ -164,19 +164,8 @@ KD_FUNCTION void kda_k1_fwd_tiles(const Arguments& arguments, float* shared) {
     }
     g_blocks[block * 128 + column] = g_c_column[7];
     float v[8];                                                         // [kda_k1.cpp:22]
-    load_row<aligned>(arguments.v.at(tile.batch, tile.token + row, head), lane, row < tile.rows, v);
-    if (row < tile.rows) store_row<aligned>(arguments.v_out.at(tile.batch, tile.token + row, head), lane, v);  // [kda_k1.cpp:49]
-    const float beta_raw = row < tile.rows ? to_float(*(arguments.beta_raw.at(tile.batch, tile.token + row, head))) : 0.0f;  // [kda_k1.cpp:22]
-    const bool beta_7 = 0.0f <= beta_raw;                               // [kda_k1.cpp:50]
-    const float beta = fabsf(beta_raw);                                 // [kda_k1.cpp:50]
-    const float beta_2 = -beta;                                         // [kda_k1.cpp:50]
-    const float beta_3 = beta_2 * log2e;                                // [kda_k1.cpp:50]
-    const float beta_4 = approx_exp2(beta_3);                           // [kda_k1.cpp:50]
-    const float beta_5 = 1.0f + beta_4;                                 // [kda_k1.cpp:50]
-    const float beta_6 = approx_rcp(beta_5);                            // [kda_k1.cpp:50]
-    const float beta_8 = beta_4 * beta_6;                               // [kda_k1.cpp:50]
-    const float beta_9 = beta_7 ? beta_6 : beta_8;                      // [kda_k1.cpp:50]
-    if (row < tile.rows && lane == 0) *(arguments.beta.at(tile.batch, tile.token + row, head)) = to<bf16>(beta_9);  // [kda_k1.cpp:50]
+    load_row<aligned>(arguments.v.at(tile.batch, tile.token + row, head), lane, row < tile.rows && arguments.v_out.data != arguments.v.data, v);
+    if (arguments.v_out.data != arguments.v.data && row < tile.rows) store_row<aligned>(arguments.v_out.at(tile.batch, tile.token + row, head), lane, v);  // [kda_k1.cpp:49]
     block_barrier();  // g_blocks is complete
     // and the blocks before
     float g_c_column_before = 0.0f;
@@ -194,9 +183,9 @@ KD_FUNCTION void kda_k1_fwd_tiles(const Arguments& arguments, float* shared) {
     if (block == 0) (arguments.g_T.at(head, number, 0))[column] = to<float>(g_T);       // [kda_k1.cpp:47]
     #pragma unroll
     for (int i = 0; i < 8; ++i) g_c_shared[(first_row + i) * 128 + column] = g_c_column[i];
-    const float _exp2_g_T_column = approx_exp2(g_T);                    // [kda_k1.cpp:36]
-    if (block == 0) _exp2_g_T_shared[column] = _exp2_g_T_column;
-    const float q_inv = approx_rsqrt(_row_sum_q_q + eps);               // [kda_k1.cpp:25]
+    const float _28_column = approx_exp2_normal(g_T);                   // [kda_k1.cpp:36]
+    if (block == 0) _28_shared[column] = _28_column;
+    const float q_inv = approx_rsqrt_normal(_2 + eps);                  // [kda_k1.cpp:25]
     float q_n[8];
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
@@ -210,11 +199,11 @@ KD_FUNCTION void kda_k1_fwd_tiles(const Arguments& arguments, float* shared) {
     float q_d[8];
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
-      _exp2_g_c[i] = approx_exp2(g_c[i]);                               // [kda_k1.cpp:33]
-      q_d[i] = q_n[i] * _exp2_g_c[i] * scale;                           // [kda_k1.cpp:33]
+      _23[i] = approx_exp2_normal(g_c[i]);                              // [kda_k1.cpp:33]
+      q_d[i] = q_n[i] * _23[i] * scale;                                 // [kda_k1.cpp:33]
     }
     if (row < tile.rows) store_row<aligned>(arguments.q_d.at(tile.batch, tile.token + row, head), lane, q_d);  // [kda_k1.cpp:33]
-    const float k_inv = approx_rsqrt(_row_sum_k_k + eps);               // [kda_k1.cpp:26]
+    const float k_inv = approx_rsqrt_normal(_6 + eps);                  // [kda_k1.cpp:26]
     float k_n[8];
     float k_d[8];
     #pragma unroll
@@ -227,8 +216,8 @@ KD_FUNCTION void kda_k1_fwd_tiles(const Arguments& arguments, float* shared) {
     float k_i[8];
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
-      _exp2_minus_g_c[i] = approx_exp2(-g_c[i]);                        // [kda_k1.cpp:35]
-      k_i[i] = k_n[i] * _exp2_minus_g_c[i];                             // [kda_k1.cpp:35]
+      _27[i] = approx_exp2_normal(-g_c[i]);                             // [kda_k1.cpp:35]
+      k_i[i] = k_n[i] * _27[i];                                         // [kda_k1.cpp:35]
     }
     if (row < tile.rows) store_row<aligned>(arguments.k_i.at(tile.batch, tile.token + row, head), lane, k_i);  // [kda_k1.cpp:35]
     float _exp2_g_T[8];
@@ -240,6 +229,17 @@ KD_FUNCTION void kda_k1_fwd_tiles(const Arguments& arguments, float* shared) {
       k_r[i] = k_n[i] * (_exp2_g_T[i] * _exp2_minus_g_c[i]);            // [kda_k1.cpp:36]
     }
     if (row < tile.rows) store_row<aligned>(arguments.k_r.at(tile.batch, tile.token + row, head), lane, k_r);  // [kda_k1.cpp:36]
+    const float beta_raw = row < tile.rows ? to_float(*(arguments.beta_raw.at(tile.batch, tile.token + row, head))) : 0.0f;  // [kda_k1.cpp:22]
+    const bool beta_7 = 0.0f <= beta_raw;                               // [kda_k1.cpp:50]
+    const float beta = fabsf(beta_raw);                                 // [kda_k1.cpp:50]
+    const float beta_2 = -beta;                                         // [kda_k1.cpp:50]
+    const float beta_3 = beta_2 * log2e;                                // [kda_k1.cpp:50]
+    const float beta_4 = approx_exp2(beta_3);                           // [kda_k1.cpp:50]
+    const float beta_5 = 1.0f + beta_4;                                 // [kda_k1.cpp:50]
+    const float beta_6 = approx_rcp_normal(beta_5);                     // [kda_k1.cpp:50]
+    const float beta_8 = beta_4 * beta_6;                               // [kda_k1.cpp:50]
+    const float beta_9 = beta_7 ? beta_6 : beta_8;                      // [kda_k1.cpp:50]
+    if (row < tile.rows && lane == 0) *(arguments.beta.at(tile.batch, tile.token + row, head)) = to<bf16>(beta_9);  // [kda_k1.cpp:50]
   }
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // gdn backward, derived: GDN preamble: scalar softplus gate, normalised q and k, beta
-//   spec 0bea7fc42201e792  sm_90  tile 16 rows x 128 columns in 1 step  threads=256,tiles_per_block=8,min_blocks=2,heads_fastest=1,stages=2
+//   spec 0bea7fc42201e792  sm_90  tile 16 rows x 128 columns in 1 step  threads=256,tiles_per_block=8,min_blocks=4,heads_fastest=1,stages=2
 //   remake: kdagen emit gdn --pass bwd
 //
 //   _rsqrt_row_sum_q_q = rsqrt(sum_d(q*q) + eps)                                                         [spec:16]
@@ -56,6 +56,20 @@ struct Arguments {
   long long segments;
 };
 
+/// What thread 0 says of the tile in a slot: where it lies, and where its first row is in the tensors that are not staged.
+struct Slot {
+  StagedTile tile;
+  const bf16* a_raw;
+  const bf16* beta_raw;
+  const float* dg_c;
+  const float* dg_T;
+  const float* dbeta;
+  bf16* dq;
+  bf16* dk;
+  bf16* da_raw;
+  bf16* dbeta_raw;
+};
+
 // Row map: 16 lanes a row; lane l owns the columns 4l..4l+3 (x[0..3]) and 64+4l..64+4l+3 (x[4..7]).
 /// A lane's eight columns of a row; 0 where the row or the column is absent.
 template <bool aligned, class T>
@@ -109,23 +123,48 @@ KD_ENTRY(gdn_bwd_first_tile_i64, Arguments);
 /// Asks for the operands of tile `number`, one of the block's tiles begin..end-1. aligned: thread 0 asks the copy engine,
 /// and whoever waits for the slot's counter sees them. Else all threads copy; seen after a barrier.
 template <bool aligned>
-KD_FUNCTION void gdn_bwd_stage(const Arguments& arguments, float* shared, long long head, long long number, long long begin, long long end, int slot) {
+KD_FUNCTION void gdn_bwd_stage(const Arguments& arguments, float* shared, long long head, long long number, long long begin, long long end, int slot, int record) {
   if (number >= end || (aligned && threadIdx.x != 0)) return;
   Arrival* const arrivals = reinterpret_cast<Arrival*>(shared + 64);
-  StagedTile* const staged_tiles = reinterpret_cast<StagedTile*>(shared + 68);
+  Slot* const slots = reinterpret_cast<Slot*>(shared + 68);
+  Slot& next = slots[record];
   (void)arrivals, (void)head;
   if (threadIdx.x == 0) {
     const long long* const first_tile = arguments.cu_seqlens != nullptr ? arguments.first_tile : nullptr;
-    const StagedTile& before = staged_tiles[slot == 0 ? 1 : slot - 1];
-    staged_tiles[slot] = number == begin
+    const Slot& before = slots[record == 0 ? 2 : record - 1];
+    const StagedTile where = number == begin
         ? find_staged_tile(number, 16, arguments.tokens, arguments.sequences, first_tile, arguments.sequence_start)
-        : next_staged_tile(before, 16, arguments.tokens, arguments.sequences, first_tile, arguments.sequence_start);
+        : next_staged_tile(before.tile, 16, arguments.tokens, arguments.sequences, first_tile, arguments.sequence_start);
+    next.tile = where;
+    if (number != begin && where.batch == before.tile.batch && where.sequence == before.tile.sequence) {
+      // the next 16 rows of the same sequence
+      next.a_raw = before.a_raw + 16 * arguments.a_raw.token;
+      next.beta_raw = before.beta_raw + 16 * arguments.beta_raw.token;
+      next.dg_c = before.dg_c + 16 * arguments.dg_c.token;
+      next.dg_T = before.dg_T + arguments.dg_T.tile;
+      next.dbeta = before.dbeta + 16 * arguments.dbeta.token;
+      next.dq = before.dq + 16 * arguments.dq.token;
+      next.dk = before.dk + 16 * arguments.dk.token;
+      next.da_raw = before.da_raw + 16 * arguments.da_raw.token;
+      next.dbeta_raw = before.dbeta_raw + 16 * arguments.dbeta_raw.token;
+    }
+    else {
+      next.a_raw = arguments.a_raw.at(where.batch, where.token, head);
+      next.beta_raw = arguments.beta_raw.at(where.batch, where.token, head);
+      next.dg_c = arguments.dg_c.at(where.batch, where.token, head);
+      next.dg_T = arguments.dg_T.at(head, number, 0);
+      next.dbeta = arguments.dbeta.at(where.batch, where.token, head);
+      next.dq = arguments.dq.at(where.batch, where.token, head);
+      next.dk = arguments.dk.at(where.batch, where.token, head);
+      next.da_raw = arguments.da_raw.at(where.batch, where.token, head);
+      next.dbeta_raw = arguments.dbeta_raw.at(where.batch, where.token, head);
+    }
   }
-  if constexpr (!aligned) block_barrier();  // staged_tiles[slot] is complete
-  const Tile tile = tile_of(staged_tiles[slot]);
-  float* const operands = shared + 96 + slot * 6144;
+  if constexpr (!aligned) block_barrier();  // the record is complete
+  const Tile tile = tile_of(next.tile);
+  float* const operands = shared + 160 + slot * 6144;
   if constexpr (aligned) {
-    expect_bytes(&arrivals[slot], tile.rows > 0 ? 24576 : 0, &staged_tiles[slot]);
+    expect_bytes(&arrivals[slot], tile.rows > 0 ? 24576 : 0, &next);
     if (tile.rows == 0) return;
     fetch_box(operands + 0, arguments.q_map, tile.token, head, tile.batch, &arrivals[slot]);
     fetch_box(operands + 1024, arguments.k_map, tile.token, head, tile.batch, &arrivals[slot]);
@@ -133,10 +172,10 @@ KD_FUNCTION void gdn_bwd_stage(const Arguments& arguments, float* shared, long l
     fetch_box(operands + 4096, arguments.dk_n_map, tile.token, head, tile.batch, &arrivals[slot]);
   }
   else {
-    copy_box(reinterpret_cast<bf16*>(operands + 0), arguments.q.at(tile.batch, tile.token, head), arguments.q.token, tile.rows > 0 ? tile.rows : 0, 128, 256);
-    copy_box(reinterpret_cast<bf16*>(operands + 1024), arguments.k.at(tile.batch, tile.token, head), arguments.k.token, tile.rows > 0 ? tile.rows : 0, 128, 256);
-    copy_box(reinterpret_cast<float*>(operands + 2048), arguments.dq_n.at(tile.batch, tile.token, head), arguments.dq_n.token, tile.rows > 0 ? tile.rows : 0, 128, 256);
-    copy_box(reinterpret_cast<float*>(operands + 4096), arguments.dk_n.at(tile.batch, tile.token, head), arguments.dk_n.token, tile.rows > 0 ? tile.rows : 0, 128, 256);
+    copy_box(reinterpret_cast<bf16*>(operands + 0), arguments.q.at(tile.batch, tile.token, head), arguments.q.token, tile.rows > 0 ? tile.rows : 0, 16, 128, 256);
+    copy_box(reinterpret_cast<bf16*>(operands + 1024), arguments.k.at(tile.batch, tile.token, head), arguments.k.token, tile.rows > 0 ? tile.rows : 0, 16, 128, 256);
+    copy_box(reinterpret_cast<float*>(operands + 2048), arguments.dq_n.at(tile.batch, tile.token, head), arguments.dq_n.token, tile.rows > 0 ? tile.rows : 0, 16, 128, 256);
+    copy_box(reinterpret_cast<float*>(operands + 4096), arguments.dk_n.at(tile.batch, tile.token, head), arguments.dk_n.token, tile.rows > 0 ? tile.rows : 0, 16, 128, 256);
   }
 }
 
@@ -157,14 +196,15 @@ KD_FUNCTION void gdn_bwd_tiles(const Arguments& arguments, float* shared) {
   const long long begin = group * 8, end = begin + 8 < arguments.tiles ? begin + 8 : arguments.tiles;
   // Operands travel 2 tiles ahead.
   Arrival* const arrivals = reinterpret_cast<Arrival*>(shared + 64);
-  const StagedTile* const staged_tiles = reinterpret_cast<StagedTile*>(shared + 68);
+  const Slot* const slots = reinterpret_cast<Slot*>(shared + 68);
   if (aligned && threadIdx.x == 0) {
     for (int slot = 0; slot < 2; ++slot) initialise_arrival(&arrivals[slot]);
     publish_arrivals();
   }
   block_barrier();  // arrivals is complete
-  for (int ahead = 0; ahead < 2; ++ahead) gdn_bwd_stage<aligned>(arguments, shared, head, begin + ahead, begin, end, ahead);
-  int slot = 0;
+  for (int ahead = 0; ahead < 2; ++ahead) gdn_bwd_stage<aligned>(arguments, shared, head, begin + ahead, begin, end, ahead, ahead);
+  // One record more than slots: the last tile's is read to its end, while the next operands are asked for.
+  int slot = 0, record = 0;
   unsigned phase = 0;
   const float dt_bias = to_float(*(arguments.dt_bias + head));          // [gdn.cpp:12]
   const float A_log = to_float(*(arguments.A_log + head));              // [gdn.cpp:12]
@@ -173,10 +213,11 @@ KD_FUNCTION void gdn_bwd_tiles(const Arguments& arguments, float* shared) {
   float _sum_total_dg_sum = 0.0f;
   float ddt_bias_sum = 0.0f;
   const long long first = segment * 8, last = first + 8 < arguments.tiles ? first + 8 : arguments.tiles;
-  for (long long number = first; number < last; ++number, next_slot(slot, phase, 2)) {
+  for (long long number = first; number < last; ++number, next_slot(slot, phase, 2), record = record == 2 ? 0 : record + 1) {
     if constexpr (aligned) wait_for(&arrivals[slot], phase);
     else block_barrier();  // the slot is complete
-    const Tile tile = tile_of(staged_tiles[slot]);
+    const Slot& here = slots[record];
+    const Tile tile = tile_of(here.tile);
     if (tile.rows == 0) {
       // after the last sequence: dead rows are set to 0
       const float zeros[8] = {0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f};
@@ -187,30 +228,30 @@ KD_FUNCTION void gdn_bwd_tiles(const Arguments& arguments, float* shared) {
         if (lane == 0) *arguments.dbeta_raw.at(tile.batch, tile.token + row, head) = to<bf16>(0.0f);
       }
       block_barrier();  // every thread has read where the tile lies
-      gdn_bwd_stage<aligned>(arguments, shared, head, number + 2, begin, end, slot);
+      gdn_bwd_stage<aligned>(arguments, shared, head, number + 2, begin, end, slot, record == 0 ? 2 : record - 1);
       continue;
     }
-    const float* const operands = shared + 96 + slot * 6144;
+    const float* const operands = shared + 160 + slot * 6144;
     const bf16* const q_staged = reinterpret_cast<const bf16*>(operands);
     const bf16* const k_staged = reinterpret_cast<const bf16*>(operands + 1024);
     const float* const dq_n_staged = operands + 2048;
     const float* const dk_n_staged = operands + 4096;
 
-    const float dg_c = row < tile.rows ? to_float(*(arguments.dg_c.at(tile.batch, tile.token + row, head))) : 0.0f;  // [gdn.cpp:18]
-    const float dbeta = row < tile.rows ? to_float(*(arguments.dbeta.at(tile.batch, tile.token + row, head))) : 0.0f;  // [gdn.cpp:20]
-    const float beta_raw = row < tile.rows ? to_float(*(arguments.beta_raw.at(tile.batch, tile.token + row, head))) : 0.0f;  // [gdn.cpp:11]
-    const float dg_T = to_float(*(arguments.dg_T.at(head, number, 0)));                 // [gdn.cpp:19]
-    const float a_raw = row < tile.rows ? to_float(*(arguments.a_raw.at(tile.batch, tile.token + row, head))) : 0.0f;  // [gdn.cpp:11]
+    const float dg_c = row < tile.rows ? to_float(*(row_of<aligned>(here.dg_c, arguments.dg_c.token, row))) : 0.0f;  // [gdn.cpp:18]
+    const float dg_T = to_float(*(here.dg_T));                          // [gdn.cpp:19]
+    const float a_raw = row < tile.rows ? to_float(*(row_of<aligned>(here.a_raw, arguments.a_raw.token, row))) : 0.0f;  // [gdn.cpp:11]
+    const float dbeta = row < tile.rows ? to_float(*(row_of<aligned>(here.dbeta, arguments.dbeta.token, row))) : 0.0f;  // [gdn.cpp:20]
+    const float beta_raw = row < tile.rows ? to_float(*(row_of<aligned>(here.beta_raw, arguments.beta_raw.token, row))) : 0.0f;  // [gdn.cpp:11]
     float q[8];                                                         // [gdn.cpp:10]
-    load_row<aligned>((q_staged + row * 128), lane, row < tile.rows, q);
+    load_row<aligned>((q_staged + row * 128), lane, true, q);
     const float _12 = row_dot(q, q, lane);                              // [gdn.cpp:16]
     float k[8];                                                         // [gdn.cpp:10]
-    load_row<aligned>((k_staged + row * 128), lane, row < tile.rows, k);
+    load_row<aligned>((k_staged + row * 128), lane, true, k);
     const float _17 = row_dot(k, k, lane);                              // [gdn.cpp:17]
     if (lane == 0) dg_c_shared[row] = dg_c;
     float dq_n[8];                                                      // [gdn.cpp:16]
-    load_row<aligned>((dq_n_staged + row * 128), lane, row < tile.rows, dq_n);
-    const float _15 = approx_rsqrt(_12 + eps);                          // [gdn.cpp:16]
+    load_row<aligned>((dq_n_staged + row * 128), lane, true, dq_n);
+    const float _15 = approx_rsqrt_normal(_12 + eps);                   // [gdn.cpp:16]
     float _43[8];
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
@@ -220,12 +261,12 @@ KD_FUNCTION void gdn_bwd_tiles(const Arguments& arguments, float* shared) {
     float dq[8];
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
-      dq[i] = (dq_n[i] - _q_rsqrt_row_sum_q_q[i] * _row_sum_dq_n_times_q) * _rsqrt_row_sum_q_q;     // [gdn.cpp:10]
+      dq[i] = fmaf(-_43[i], _45, dq_n[i]) * _15;                        // [gdn.cpp:10]
     }
-    if (row < tile.rows) store_row<aligned>(arguments.dq.at(tile.batch, tile.token + row, head), lane, dq);  // [gdn.cpp:10]
+    if (row < tile.rows) store_row<aligned>(row_of<aligned>(here.dq, arguments.dq.token, row), lane, dq);  // [gdn.cpp:10]
     float dk_n[8];                                                      // [gdn.cpp:17]
-    load_row<aligned>((dk_n_staged + row * 128), lane, row < tile.rows, dk_n);
-    const float _19 = approx_rsqrt(_17 + eps);                          // [gdn.cpp:17]
+    load_row<aligned>((dk_n_staged + row * 128), lane, true, dk_n);
+    const float _19 = approx_rsqrt_normal(_17 + eps);                   // [gdn.cpp:17]
     float _48[8];
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
@@ -235,42 +276,42 @@ KD_FUNCTION void gdn_bwd_tiles(const Arguments& arguments, float* shared) {
     float dk[8];
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
-      dk[i] = (dk_n[i] - _k_rsqrt_row_sum_k_k[i] * _row_sum_dk_n_times_k) * _rsqrt_row_sum_k_k;     // [gdn.cpp:10]
+      dk[i] = fmaf(-_48[i], _50, dk_n[i]) * _19;                        // [gdn.cpp:10]
     }
-    if (row < tile.rows) store_row<aligned>(arguments.dk.at(tile.batch, tile.token + row, head), lane, dk);  // [gdn.cpp:10]
-    const float _23 = approx_exp2(-fabsf(beta_raw) * log2e);            // [gdn.cpp:20]
-    const float _26 = approx_rcp(1.0f + _23);                           // [gdn.cpp:20]
-    const float dbeta_raw = dbeta * (_23 * _26 * _26);                  // [gdn.cpp:20]
-    if (row < tile.rows && lane == 0) *(arguments.dbeta_raw.at(tile.batch, tile.token + row, head)) = to<bf16>(dbeta_raw);  // [gdn.cpp:11]
+    if (row < tile.rows) store_row<aligned>(row_of<aligned>(here.dk, arguments.dk.token, row), lane, dk);  // [gdn.cpp:10]
     block_barrier();  // dg_c_shared is complete
-    gdn_bwd_stage<aligned>(arguments, shared, head, number + 2, begin, end, slot);
-    const float _29 = row_scan<false, true>(dg_c_shared, row, tile.rows);               // [gdn.cpp:15]
+    gdn_bwd_stage<aligned>(arguments, shared, head, number + 2, begin, end, slot, record == 0 ? 2 : record - 1);
+    const float _29 = row_scan<16, false, true>(dg_c_shared, row, tile.rows);           // [gdn.cpp:15]
     const float dg = _29 + dg_T;                                        // [gdn.cpp:14]
     const float _2 = a_raw + dt_bias;                                   // [gdn.cpp:14]
     const float _8 = approx_exp2(-fabsf(_2) * log2e);                   // [gdn.cpp:14]
     const float _30 = dg * ((_2 < 0.0f ? 0.0f : _2) + log1pf(_8));      // [gdn.cpp:14]
     if (lane == 0) _30_shared[row] = _30;
-    const float _35 = approx_rcp(1.0f + _8);                            // [gdn.cpp:14]
+    const float _35 = approx_rcp_normal(1.0f + _8);                     // [gdn.cpp:14]
     const float da_raw = -(dg * _1 * (0.0f <= _2 ? _35 : _8 * _35));    // [gdn.cpp:14]
     if (lane == 0) da_raw_shared[row] = da_raw;
-    if (row < tile.rows && lane == 0) *(arguments.da_raw.at(tile.batch, tile.token + row, head)) = to<bf16>(da_raw);  // [gdn.cpp:11]
-    block_barrier();  // _dg_a_raw_plus_a_raw_shared is complete
-    const float _total_dg = row_total(_dg_a_raw_plus_a_raw_shared, tile.rows);          // [gdn.cpp:14]
-    _sum_total_dg_sum += _total_dg;                                     // [gdn.cpp:14]
-    const float _total_da_raw = row_total(da_raw_shared, tile.rows);    // [gdn.cpp:14]
-    ddt_bias_sum += _total_da_raw;                                      // [gdn.cpp:14]
+    if (row < tile.rows && lane == 0) *(row_of<aligned>(here.da_raw, arguments.da_raw.token, row)) = to<bf16>(da_raw);  // [gdn.cpp:11]
+    block_barrier();  // _30_shared is complete
+    const float _32 = row_total<16>(_30_shared, tile.rows);             // [gdn.cpp:14]
+    _33_sum += _32;                                                     // [gdn.cpp:14]
+    const float _41 = row_total<16>(da_raw_shared, tile.rows);          // [gdn.cpp:14]
+    ddt_bias_sum += _41;                                                // [gdn.cpp:14]
+    const float _23 = approx_exp2(-fabsf(beta_raw) * log2e);            // [gdn.cpp:20]
+    const float _26 = approx_rcp_normal(1.0f + _23);                    // [gdn.cpp:20]
+    const float dbeta_raw = dbeta * (_23 * _26 * _26);                  // [gdn.cpp:20]
+    if (row < tile.rows && lane == 0) *(row_of<aligned>(here.dbeta_raw, arguments.dbeta_raw.token, row)) = to<bf16>(dbeta_raw);  // [gdn.cpp:11]
   }
   if (threadIdx.x == 0) arguments._sum_total_dg_sum_partial[head * arguments.segments + segment] = _sum_total_dg_sum;
   if (threadIdx.x == 0) arguments.ddt_bias_sum_partial[head * arguments.segments + segment] = ddt_bias_sum;
 }
 
-KD_KERNEL(256, 2) void gdn_bwd(const __grid_constant__ Arguments arguments) {
+KD_KERNEL(256, 4) void gdn_bwd(const __grid_constant__ Arguments arguments) {
   KD_DYNAMIC_SHARED(float, shared);
   gdn_bwd_tiles<true>(arguments, shared);
 }
 KD_ENTRY(gdn_bwd, Arguments);
 
-KD_KERNEL(256, 2) void gdn_bwd_any(const __grid_constant__ Arguments arguments) {
+KD_KERNEL(256, 4) void gdn_bwd_any(const __grid_constant__ Arguments arguments) {
   KD_DYNAMIC_SHARED(float, shared);
   gdn_bwd_tiles<false>(arguments, shared);
 }

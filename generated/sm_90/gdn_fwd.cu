@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // gdn forward: GDN preamble: scalar softplus gate, normalised q and k, beta
-//   spec 0bea7fc42201e792  sm_90  tile 16 rows x 128 columns in 1 step  threads=256,tiles_per_block=8,min_blocks=2,heads_fastest=1,stages=2
+//   spec 0bea7fc42201e792  sm_90  tile 16 rows x 128 columns in 1 step  threads=256,tiles_per_block=8,min_blocks=4,heads_fastest=1,stages=2
 //   remake: kdagen emit gdn --pass fwd
 //
 //   g = -exp(A_log)*log2e*softplus(a_raw + dt_bias)                                                      [spec:14]
@@ -37,6 +37,18 @@ struct Arguments {
   long long sequences;
   long long tiles;
   long long segments;
+};
+
+/// What thread 0 says of the tile in a slot: where it lies, and where its first row is in the tensors that are not staged.
+struct Slot {
+  StagedTile tile;
+  const bf16* a_raw;
+  const bf16* beta_raw;
+  bf16* q_n;
+  bf16* k_n;
+  float* g_c;
+  float* g_T;
+  bf16* beta;
 };
 
 // Row map: 16 lanes a row; lane l owns the columns 4l..4l+3 (x[0..3]) and 64+4l..64+4l+3 (x[4..7]).
@@ -92,30 +104,51 @@ KD_ENTRY(gdn_fwd_first_tile_i64, Arguments);
 /// Asks for the operands of tile `number`, one of the block's tiles begin..end-1. aligned: thread 0 asks the copy engine,
 /// and whoever waits for the slot's counter sees them. Else all threads copy; seen after a barrier.
 template <bool aligned>
-KD_FUNCTION void gdn_fwd_stage(const Arguments& arguments, float* shared, long long head, long long number, long long begin, long long end, int slot) {
+KD_FUNCTION void gdn_fwd_stage(const Arguments& arguments, float* shared, long long head, long long number, long long begin, long long end, int slot, int record) {
   if (number >= end || (aligned && threadIdx.x != 0)) return;
   Arrival* const arrivals = reinterpret_cast<Arrival*>(shared + 32);
-  StagedTile* const staged_tiles = reinterpret_cast<StagedTile*>(shared + 36);
+  Slot* const slots = reinterpret_cast<Slot*>(shared + 36);
+  Slot& next = slots[record];
   (void)arrivals, (void)head;
   if (threadIdx.x == 0) {
     const long long* const first_tile = arguments.cu_seqlens != nullptr ? arguments.first_tile : nullptr;
-    const StagedTile& before = staged_tiles[slot == 0 ? 1 : slot - 1];
-    staged_tiles[slot] = number == begin
+    const Slot& before = slots[record == 0 ? 2 : record - 1];
+    const StagedTile where = number == begin
         ? find_staged_tile(number, 16, arguments.tokens, arguments.sequences, first_tile, arguments.sequence_start)
-        : next_staged_tile(before, 16, arguments.tokens, arguments.sequences, first_tile, arguments.sequence_start);
+        : next_staged_tile(before.tile, 16, arguments.tokens, arguments.sequences, first_tile, arguments.sequence_start);
+    next.tile = where;
+    if (number != begin && where.batch == before.tile.batch && where.sequence == before.tile.sequence) {
+      // the next 16 rows of the same sequence
+      next.a_raw = before.a_raw + 16 * arguments.a_raw.token;
+      next.beta_raw = before.beta_raw + 16 * arguments.beta_raw.token;
+      next.q_n = before.q_n + 16 * arguments.q_n.token;
+      next.k_n = before.k_n + 16 * arguments.k_n.token;
+      next.g_c = before.g_c + 16 * arguments.g_c.token;
+      next.g_T = before.g_T + arguments.g_T.tile;
+      next.beta = before.beta + 16 * arguments.beta.token;
+    }
+    else {
+      next.a_raw = arguments.a_raw.at(where.batch, where.token, head);
+      next.beta_raw = arguments.beta_raw.at(where.batch, where.token, head);
+      next.q_n = arguments.q_n.at(where.batch, where.token, head);
+      next.k_n = arguments.k_n.at(where.batch, where.token, head);
+      next.g_c = arguments.g_c.at(where.batch, where.token, head);
+      next.g_T = arguments.g_T.at(head, number, 0);
+      next.beta = arguments.beta.at(where.batch, where.token, head);
+    }
   }
-  if constexpr (!aligned) block_barrier();  // staged_tiles[slot] is complete
-  const Tile tile = tile_of(staged_tiles[slot]);
-  float* const operands = shared + 64 + slot * 2048;
+  if constexpr (!aligned) block_barrier();  // the record is complete
+  const Tile tile = tile_of(next.tile);
+  float* const operands = shared + 128 + slot * 2048;
   if constexpr (aligned) {
-    expect_bytes(&arrivals[slot], tile.rows > 0 ? 8192 : 0, &staged_tiles[slot]);
+    expect_bytes(&arrivals[slot], tile.rows > 0 ? 8192 : 0, &next);
     if (tile.rows == 0) return;
     fetch_box(operands + 0, arguments.q_map, tile.token, head, tile.batch, &arrivals[slot]);
     fetch_box(operands + 1024, arguments.k_map, tile.token, head, tile.batch, &arrivals[slot]);
   }
   else {
-    copy_box(reinterpret_cast<bf16*>(operands + 0), arguments.q.at(tile.batch, tile.token, head), arguments.q.token, tile.rows > 0 ? tile.rows : 0, 128, 256);
-    copy_box(reinterpret_cast<bf16*>(operands + 1024), arguments.k.at(tile.batch, tile.token, head), arguments.k.token, tile.rows > 0 ? tile.rows : 0, 128, 256);
+    copy_box(reinterpret_cast<bf16*>(operands + 0), arguments.q.at(tile.batch, tile.token, head), arguments.q.token, tile.rows > 0 ? tile.rows : 0, 16, 128, 256);
+    copy_box(reinterpret_cast<bf16*>(operands + 1024), arguments.k.at(tile.batch, tile.token, head), arguments.k.token, tile.rows > 0 ? tile.rows : 0, 16, 128, 256);
   }
 }
 
@@ -134,14 +167,15 @@ KD_FUNCTION void gdn_fwd_tiles(const Arguments& arguments, float* shared) {
   const long long begin = group * 8, end = begin + 8 < arguments.tiles ? begin + 8 : arguments.tiles;
   // Operands travel 2 tiles ahead.
   Arrival* const arrivals = reinterpret_cast<Arrival*>(shared + 32);
-  const StagedTile* const staged_tiles = reinterpret_cast<StagedTile*>(shared + 36);
+  const Slot* const slots = reinterpret_cast<Slot*>(shared + 36);
   if (aligned && threadIdx.x == 0) {
     for (int slot = 0; slot < 2; ++slot) initialise_arrival(&arrivals[slot]);
     publish_arrivals();
   }
   block_barrier();  // arrivals is complete
-  for (int ahead = 0; ahead < 2; ++ahead) gdn_fwd_stage<aligned>(arguments, shared, head, begin + ahead, begin, end, ahead);
-  int slot = 0;
+  for (int ahead = 0; ahead < 2; ++ahead) gdn_fwd_stage<aligned>(arguments, shared, head, begin + ahead, begin, end, ahead, ahead);
+  // One record more than slots: the last tile's is read to its end, while the next operands are asked for.
+  int slot = 0, record = 0;
   unsigned phase = 0;
   const float A_log = to_float(*(arguments.A_log + head));              // [gdn.cpp:12]
   const float _exp_A_log = expf(A_log);                                 // [gdn.cpp:14]
@@ -150,10 +184,11 @@ KD_FUNCTION void gdn_fwd_tiles(const Arguments& arguments, float* shared) {
   const float dt_bias = to_float(*(arguments.dt_bias + head));          // [gdn.cpp:12]
   const long long segment = group;
   const long long first = segment * 8, last = first + 8 < arguments.tiles ? first + 8 : arguments.tiles;
-  for (long long number = first; number < last; ++number, next_slot(slot, phase, 2)) {
+  for (long long number = first; number < last; ++number, next_slot(slot, phase, 2), record = record == 2 ? 0 : record + 1) {
     if constexpr (aligned) wait_for(&arrivals[slot], phase);
     else block_barrier();  // the slot is complete
-    const Tile tile = tile_of(staged_tiles[slot]);
+    const Slot& here = slots[record];
+    const Tile tile = tile_of(here.tile);
     if (tile.rows == 0) {
       // after the last sequence: dead rows are set to 0
       const float zeros[8] = {0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f};
@@ -165,65 +200,65 @@ KD_FUNCTION void gdn_fwd_tiles(const Arguments& arguments, float* shared) {
       }
       if (step_row == 0 && lane == 0) *arguments.g_T.at(head, number, 0) = to<float>(0.0f);
       block_barrier();  // every thread has read where the tile lies
-      gdn_fwd_stage<aligned>(arguments, shared, head, number + 2, begin, end, slot);
+      gdn_fwd_stage<aligned>(arguments, shared, head, number + 2, begin, end, slot, record == 0 ? 2 : record - 1);
       continue;
     }
-    const float* const operands = shared + 64 + slot * 2048;
+    const float* const operands = shared + 128 + slot * 2048;
     const bf16* const q_staged = reinterpret_cast<const bf16*>(operands);
     const bf16* const k_staged = reinterpret_cast<const bf16*>(operands + 1024);
 
-    const float a_raw = row < tile.rows ? to_float(*(arguments.a_raw.at(tile.batch, tile.token + row, head))) : 0.0f;  // [gdn.cpp:11]
-    const float beta_raw = row < tile.rows ? to_float(*(arguments.beta_raw.at(tile.batch, tile.token + row, head))) : 0.0f;  // [gdn.cpp:11]
+    const float a_raw = row < tile.rows ? to_float(*(row_of<aligned>(here.a_raw, arguments.a_raw.token, row))) : 0.0f;  // [gdn.cpp:11]
+    const float beta_raw = row < tile.rows ? to_float(*(row_of<aligned>(here.beta_raw, arguments.beta_raw.token, row))) : 0.0f;  // [gdn.cpp:11]
     const float _5 = a_raw + dt_bias;                                   // [gdn.cpp:14]
     const float g = _4 * ((_5 < 0.0f ? 0.0f : _5) + log1pf(approx_exp2(-fabsf(_5) * log2e)));       // [gdn.cpp:14]
     block_barrier();  // every thread is done with g_shared
     if (lane == 0) g_shared[row] = g;
     float q[8];                                                         // [gdn.cpp:10]
-    load_row<aligned>((q_staged + row * 128), lane, row < tile.rows, q);
+    load_row<aligned>((q_staged + row * 128), lane, true, q);
     const float _14 = row_dot(q, q, lane);                              // [gdn.cpp:16]
     float k[8];                                                         // [gdn.cpp:10]
-    load_row<aligned>((k_staged + row * 128), lane, row < tile.rows, k);
+    load_row<aligned>((k_staged + row * 128), lane, true, k);
     const float _19 = row_dot(k, k, lane);                              // [gdn.cpp:17]
-    const float _17 = approx_rsqrt(_14 + eps);                          // [gdn.cpp:16]
+    const float _17 = approx_rsqrt_normal(_14 + eps);                   // [gdn.cpp:16]
     float q_n[8];
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
       q_n[i] = q[i] * _rsqrt_row_sum_q_q;                               // [gdn.cpp:16]
     }
-    if (row < tile.rows) store_row<aligned>(arguments.q_n.at(tile.batch, tile.token + row, head), lane, q_n);  // [gdn.cpp:16]
-    const float _rsqrt_row_sum_k_k = approx_rsqrt(_row_sum_k_k + eps);  // [gdn.cpp:17]
+    if (row < tile.rows) store_row<aligned>(row_of<aligned>(here.q_n, arguments.q_n.token, row), lane, q_n);  // [gdn.cpp:16]
+    const float _21 = approx_rsqrt_normal(_19 + eps);                   // [gdn.cpp:17]
     float k_n[8];
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
       k_n[i] = k[i] * _rsqrt_row_sum_k_k;                               // [gdn.cpp:17]
     }
-    if (row < tile.rows) store_row<aligned>(arguments.k_n.at(tile.batch, tile.token + row, head), lane, k_n);  // [gdn.cpp:17]
+    if (row < tile.rows) store_row<aligned>(row_of<aligned>(here.k_n, arguments.k_n.token, row), lane, k_n);  // [gdn.cpp:17]
+    block_barrier();  // g_shared is complete
+    gdn_fwd_stage<aligned>(arguments, shared, head, number + 2, begin, end, slot, record == 0 ? 2 : record - 1);
+    const float g_c = row_scan<16, false, false>(g_shared, row, tile.rows);             // [gdn.cpp:15]
+    const float g_T = row_total<16>(g_shared, tile.rows);               // [gdn.cpp:15]
+    if (row < tile.rows && lane == 0) *(row_of<aligned>(here.g_c, arguments.g_c.token, row)) = to<float>(g_c);  // [gdn.cpp:18]
+    if (threadIdx.x == 0) *(here.g_T) = to<float>(g_T);                 // [gdn.cpp:19]
     const bool beta_9 = 0.0f <= beta_raw;                               // [gdn.cpp:20]
     const float beta = fabsf(beta_raw);                                 // [gdn.cpp:20]
     const float beta_2 = -beta;                                         // [gdn.cpp:20]
     const float beta_3 = beta_2 * log2e;                                // [gdn.cpp:20]
     const float beta_4 = approx_exp2(beta_3);                           // [gdn.cpp:20]
     const float beta_6 = 1.0f + beta_4;                                 // [gdn.cpp:20]
-    const float beta_7 = approx_rcp(beta_6);                            // [gdn.cpp:20]
+    const float beta_7 = approx_rcp_normal(beta_6);                     // [gdn.cpp:20]
     const float beta_10 = beta_4 * beta_7;                              // [gdn.cpp:20]
     const float beta_11 = beta_9 ? beta_7 : beta_10;                    // [gdn.cpp:20]
-    if (row < tile.rows && lane == 0) *(arguments.beta.at(tile.batch, tile.token + row, head)) = to<bf16>(beta_11);  // [gdn.cpp:20]
-    block_barrier();  // g_shared is complete
-    gdn_fwd_stage<aligned>(arguments, shared, head, number + 2, begin, end, slot);
-    const float g_c = row_scan<false, false>(g_shared, row, tile.rows);                 // [gdn.cpp:15]
-    const float g_T = row_total(g_shared, tile.rows);                   // [gdn.cpp:15]
-    if (row < tile.rows && lane == 0) *(arguments.g_c.at(tile.batch, tile.token + row, head)) = to<float>(g_c);  // [gdn.cpp:18]
-    if (threadIdx.x == 0) *(arguments.g_T.at(head, number, 0)) = to<float>(g_T);        // [gdn.cpp:19]
+    if (row < tile.rows && lane == 0) *(row_of<aligned>(here.beta, arguments.beta.token, row)) = to<bf16>(beta_11);  // [gdn.cpp:20]
   }
 }
 
-KD_KERNEL(256, 2) void gdn_fwd(const __grid_constant__ Arguments arguments) {
+KD_KERNEL(256, 4) void gdn_fwd(const __grid_constant__ Arguments arguments) {
   KD_DYNAMIC_SHARED(float, shared);
   gdn_fwd_tiles<true>(arguments, shared);
 }
 KD_ENTRY(gdn_fwd, Arguments);
 
-KD_KERNEL(256, 2) void gdn_fwd_any(const __grid_constant__ Arguments arguments) {
+KD_KERNEL(256, 4) void gdn_fwd_any(const __grid_constant__ Arguments arguments) {
   KD_DYNAMIC_SHARED(float, shared);
   gdn_fwd_tiles<false>(arguments, shared);
 }

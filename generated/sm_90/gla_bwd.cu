@@ -48,6 +48,14 @@ struct Arguments {
   long long segments;
 };
 
+/// What thread 0 says of the tile in a slot: where it lies, and where its first row is in the tensors that are not staged.
+struct Slot {
+  StagedTile tile;
+  bf16* dq;
+  bf16* dk;
+  bf16* dg_raw;
+};
+
 // Row map: 16 lanes a row; lane l owns the columns 4l..4l+3 (x[0..3]) and 64+4l..64+4l+3 (x[4..7]).
 template <bool aligned, class T>
 KD_FUNCTION void store_row(T* to_where, int lane, const float (&x)[8]) {
@@ -72,23 +80,36 @@ KD_ENTRY(gla_bwd_first_tile_i64, Arguments);
 /// Asks for the operands of tile `number`, one of the block's tiles begin..end-1. aligned: thread 0 asks the copy engine,
 /// and whoever waits for the slot's counter sees them. Else all threads copy; seen after a barrier.
 template <bool aligned>
-KD_FUNCTION void gla_bwd_stage(const Arguments& arguments, float* shared, long long head, long long number, long long begin, long long end, int slot) {
+KD_FUNCTION void gla_bwd_stage(const Arguments& arguments, float* shared, long long head, long long number, long long begin, long long end, int slot, int record) {
   if (number >= end || (aligned && threadIdx.x != 0)) return;
   Arrival* const arrivals = reinterpret_cast<Arrival*>(shared + 768);
-  StagedTile* const staged_tiles = reinterpret_cast<StagedTile*>(shared + 772);
+  Slot* const slots = reinterpret_cast<Slot*>(shared + 772);
+  Slot& next = slots[record];
   (void)arrivals, (void)head;
   if (threadIdx.x == 0) {
     const long long* const first_tile = arguments.cu_seqlens != nullptr ? arguments.first_tile : nullptr;
-    const StagedTile& before = staged_tiles[slot == 0 ? 1 : slot - 1];
-    staged_tiles[slot] = number == begin
+    const Slot& before = slots[record == 0 ? 2 : record - 1];
+    const StagedTile where = number == begin
         ? find_staged_tile(number, 16, arguments.tokens, arguments.sequences, first_tile, arguments.sequence_start)
-        : next_staged_tile(before, 16, arguments.tokens, arguments.sequences, first_tile, arguments.sequence_start);
+        : next_staged_tile(before.tile, 16, arguments.tokens, arguments.sequences, first_tile, arguments.sequence_start);
+    next.tile = where;
+    if (number != begin && where.batch == before.tile.batch && where.sequence == before.tile.sequence) {
+      // the next 16 rows of the same sequence
+      next.dq = before.dq + 16 * arguments.dq.token;
+      next.dk = before.dk + 16 * arguments.dk.token;
+      next.dg_raw = before.dg_raw + 16 * arguments.dg_raw.token;
+    }
+    else {
+      next.dq = arguments.dq.at(where.batch, where.token, head);
+      next.dk = arguments.dk.at(where.batch, where.token, head);
+      next.dg_raw = arguments.dg_raw.at(where.batch, where.token, head);
+    }
   }
-  if constexpr (!aligned) block_barrier();  // staged_tiles[slot] is complete
-  const Tile tile = tile_of(staged_tiles[slot]);
-  float* const operands = shared + 800 + slot * 9344;
+  if constexpr (!aligned) block_barrier();  // the record is complete
+  const Tile tile = tile_of(next.tile);
+  float* const operands = shared + 832 + slot * 9344;
   if constexpr (aligned) {
-    expect_bytes(&arrivals[slot], tile.rows > 0 ? 37376 : 0, &staged_tiles[slot]);
+    expect_bytes(&arrivals[slot], tile.rows > 0 ? 37376 : 0, &next);
     if (tile.rows == 0) return;
     fetch_box(operands + 0, arguments.q_map, tile.token, head, tile.batch, &arrivals[slot]);
     fetch_box(operands + 1024, arguments.k_map, tile.token, head, tile.batch, &arrivals[slot]);
@@ -99,13 +120,13 @@ KD_FUNCTION void gla_bwd_stage(const Arguments& arguments, float* shared, long l
     fetch_box(operands + 9216, arguments.dg_T_map, 0, number, head, &arrivals[slot]);
   }
   else {
-    copy_box(reinterpret_cast<bf16*>(operands + 0), arguments.q.at(tile.batch, tile.token, head), arguments.q.token, tile.rows > 0 ? tile.rows : 0, 128, 256);
-    copy_box(reinterpret_cast<bf16*>(operands + 1024), arguments.k.at(tile.batch, tile.token, head), arguments.k.token, tile.rows > 0 ? tile.rows : 0, 128, 256);
-    copy_box(reinterpret_cast<bf16*>(operands + 2048), arguments.g_raw.at(tile.batch, tile.token, head), arguments.g_raw.token, tile.rows > 0 ? tile.rows : 0, 128, 256);
-    copy_box(reinterpret_cast<float*>(operands + 3072), arguments.dq_d.at(tile.batch, tile.token, head), arguments.dq_d.token, tile.rows > 0 ? tile.rows : 0, 128, 256);
-    copy_box(reinterpret_cast<float*>(operands + 5120), arguments.dk_r.at(tile.batch, tile.token, head), arguments.dk_r.token, tile.rows > 0 ? tile.rows : 0, 128, 256);
-    copy_box(reinterpret_cast<float*>(operands + 7168), arguments.dg_c.at(tile.batch, tile.token, head), arguments.dg_c.token, tile.rows > 0 ? tile.rows : 0, 128, 256);
-    copy_box(reinterpret_cast<float*>(operands + 9216), arguments.dg_T.at(head, number, 0), 0, tile.rows > 0 ? 1 : 0, 128, 256);
+    copy_box(reinterpret_cast<bf16*>(operands + 0), arguments.q.at(tile.batch, tile.token, head), arguments.q.token, tile.rows > 0 ? tile.rows : 0, 16, 128, 256);
+    copy_box(reinterpret_cast<bf16*>(operands + 1024), arguments.k.at(tile.batch, tile.token, head), arguments.k.token, tile.rows > 0 ? tile.rows : 0, 16, 128, 256);
+    copy_box(reinterpret_cast<bf16*>(operands + 2048), arguments.g_raw.at(tile.batch, tile.token, head), arguments.g_raw.token, tile.rows > 0 ? tile.rows : 0, 16, 128, 256);
+    copy_box(reinterpret_cast<float*>(operands + 3072), arguments.dq_d.at(tile.batch, tile.token, head), arguments.dq_d.token, tile.rows > 0 ? tile.rows : 0, 16, 128, 256);
+    copy_box(reinterpret_cast<float*>(operands + 5120), arguments.dk_r.at(tile.batch, tile.token, head), arguments.dk_r.token, tile.rows > 0 ? tile.rows : 0, 16, 128, 256);
+    copy_box(reinterpret_cast<float*>(operands + 7168), arguments.dg_c.at(tile.batch, tile.token, head), arguments.dg_c.token, tile.rows > 0 ? tile.rows : 0, 16, 128, 256);
+    copy_box(reinterpret_cast<float*>(operands + 9216), arguments.dg_T.at(head, number, 0), 0, tile.rows > 0 ? 1 : 0, 1, 128, 256);
   }
 }
 
@@ -118,7 +139,7 @@ KD_FUNCTION void gla_bwd_tiles(const Arguments& arguments, float* shared) {
   const int row = step_row, first_row = 8 * block;
   (void)lane, (void)row, (void)column, (void)first_row;
   float* const g_blocks = shared + 0;
-  float* const _22_blocks = shared + 256;
+  float* const _21_blocks = shared + 256;
   float* const _19_blocks = shared + 512;
   const unsigned heads = static_cast<unsigned>(arguments.heads), head_number = blockIdx.x % heads, group_number = blockIdx.x / heads;
   const long long head = head_number, group = group_number;
@@ -126,21 +147,23 @@ KD_FUNCTION void gla_bwd_tiles(const Arguments& arguments, float* shared) {
   const long long begin = group * 8, end = begin + 8 < arguments.tiles ? begin + 8 : arguments.tiles;
   // Operands travel 2 tiles ahead.
   Arrival* const arrivals = reinterpret_cast<Arrival*>(shared + 768);
-  const StagedTile* const staged_tiles = reinterpret_cast<StagedTile*>(shared + 772);
+  const Slot* const slots = reinterpret_cast<Slot*>(shared + 772);
   if (aligned && threadIdx.x == 0) {
     for (int slot = 0; slot < 2; ++slot) initialise_arrival(&arrivals[slot]);
     publish_arrivals();
   }
   block_barrier();  // arrivals is complete
-  for (int ahead = 0; ahead < 2; ++ahead) gla_bwd_stage<aligned>(arguments, shared, head, begin + ahead, begin, end, ahead);
-  int slot = 0;
+  for (int ahead = 0; ahead < 2; ++ahead) gla_bwd_stage<aligned>(arguments, shared, head, begin + ahead, begin, end, ahead, ahead);
+  // One record more than slots: the last tile's is read to its end, while the next operands are asked for.
+  int slot = 0, record = 0;
   unsigned phase = 0;
   const long long segment = group;
   const long long first = segment * 8, last = first + 8 < arguments.tiles ? first + 8 : arguments.tiles;
-  for (long long number = first; number < last; ++number, next_slot(slot, phase, 2)) {
+  for (long long number = first; number < last; ++number, next_slot(slot, phase, 2), record = record == 2 ? 0 : record + 1) {
     if constexpr (aligned) wait_for(&arrivals[slot], phase);
     else block_barrier();  // the slot is complete
-    const Tile tile = tile_of(staged_tiles[slot]);
+    const Slot& here = slots[record];
+    const Tile tile = tile_of(here.tile);
     if (tile.rows == 0) {
       // after the last sequence: dead rows are set to 0
       const float zeros[8] = {0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f};
@@ -150,10 +173,10 @@ KD_FUNCTION void gla_bwd_tiles(const Arguments& arguments, float* shared) {
         store_row<aligned>(arguments.dg_raw.at(tile.batch, tile.token + row, head), lane, zeros);
       }
       block_barrier();  // every thread has read where the tile lies
-      gla_bwd_stage<aligned>(arguments, shared, head, number + 2, begin, end, slot);
+      gla_bwd_stage<aligned>(arguments, shared, head, number + 2, begin, end, slot, record == 0 ? 2 : record - 1);
       continue;
     }
-    const float* const operands = shared + 800 + slot * 9344;
+    const float* const operands = shared + 832 + slot * 9344;
     const bf16* const q_staged = reinterpret_cast<const bf16*>(operands);
     const bf16* const k_staged = reinterpret_cast<const bf16*>(operands + 1024);
     const bf16* const g_raw_staged = reinterpret_cast<const bf16*>(operands + 2048);
@@ -162,9 +185,10 @@ KD_FUNCTION void gla_bwd_tiles(const Arguments& arguments, float* shared) {
     const float* const dg_c_staged = operands + 7168;
     const float* const dg_T_staged = operands + 9216;
 
+    const float dg_T = to_float((dg_T_staged)[column]);                 // [gla.cpp:19]
     float g_raw[8];                                                     // [gla.cpp:12]
     #pragma unroll
-    for (int i = 0; i < 8; ++i) g_raw[i] = first_row + i < tile.rows ? to_float((g_raw_staged + (first_row + i) * 128)[column]) : 0.0f;
+    for (int i = 0; i < 8; ++i) g_raw[i] = to_float((g_raw_staged + (first_row + i) * 128)[column]);
     float _1[8];
     float _7[8];
     float g[8];
@@ -198,40 +222,40 @@ KD_FUNCTION void gla_bwd_tiles(const Arguments& arguments, float* shared) {
     for (int b = 1; b < 2; ++b) g_T += g_blocks[b * 128 + column];
     float dq_d[8];                                                      // [gla.cpp:16]
     #pragma unroll
-    for (int i = 0; i < 8; ++i) dq_d[i] = first_row + i < tile.rows ? to_float((dq_d_staged + (first_row + i) * 128)[column]) : 0.0f;
+    for (int i = 0; i < 8; ++i) dq_d[i] = to_float((dq_d_staged + (first_row + i) * 128)[column]);
     float q[8];                                                         // [gla.cpp:12]
     #pragma unroll
-    for (int i = 0; i < 8; ++i) q[i] = first_row + i < tile.rows ? to_float((q_staged + (first_row + i) * 128)[column]) : 0.0f;
+    for (int i = 0; i < 8; ++i) q[i] = to_float((q_staged + (first_row + i) * 128)[column]);
     float _12[8];
-    float _21[8];
+    float _17[8];
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
-      _exp2_g_c[i] = approx_exp2(g_c[i]);                               // [gla.cpp:16]
-      const float q_d = q[i] * _exp2_g_c[i] * scale;                    // [gla.cpp:16]
-      _dq_d_round_q_d[i] = dq_d[i] * to_float(to<bf16>(q_d));           // [gla.cpp:16]
+      _12[i] = approx_exp2(g_c[i]);                                     // [gla.cpp:16]
+      const float q_d = q[i] * _12[i] * scale;                          // [gla.cpp:16]
+      _17[i] = to_float(to<bf16>(q_d));                                 // [gla.cpp:16]
     }
     float dg_c[8];                                                      // [gla.cpp:18]
     #pragma unroll
-    for (int i = 0; i < 8; ++i) dg_c[i] = first_row + i < tile.rows ? to_float((dg_c_staged + (first_row + i) * 128)[column]) : 0.0f;
-    float _22[8];
+    for (int i = 0; i < 8; ++i) dg_c[i] = to_float((dg_c_staged + (first_row + i) * 128)[column]);
+    float _21[8];
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
-      _dq_d_plus_dg_c[i] = _dq_d_round_q_d[i] + dg_c[i];                // [gla.cpp:14]
+      _21[i] = fmaf(dq_d[i], _17[i], dg_c[i]);                          // [gla.cpp:14]
     }
-    // suffix sum of _dq_d_plus_dg_c: inside blocks of 8 rows, absent rows skipped      // [gla.cpp:14]
-    float _suffix_dq_d_plus_dg_c[8];
+    // suffix sum of _21: inside blocks of 8 rows, absent rows skipped  // [gla.cpp:14]
+    float _22[8];
     #pragma unroll
     for (int i = 7; i >= 0; --i) {
-      const float term = first_row + i < tile.rows ? _dq_d_plus_dg_c[i] : 0.0f;
-      _suffix_dq_d_plus_dg_c[i] = i == 7 ? term : _suffix_dq_d_plus_dg_c[i + 1] + term;
+      const float term = first_row + i < tile.rows ? _21[i] : 0.0f;
+      _22[i] = i == 7 ? term : _22[i + 1] + term;
     }
-    _dq_d_plus_dg_c_blocks[block * 128 + column] = _suffix_dq_d_plus_dg_c[0];
+    _21_blocks[block * 128 + column] = _22[0];
     float dk_r[8];                                                      // [gla.cpp:17]
     #pragma unroll
-    for (int i = 0; i < 8; ++i) dk_r[i] = first_row + i < tile.rows ? to_float((dk_r_staged + (first_row + i) * 128)[column]) : 0.0f;
+    for (int i = 0; i < 8; ++i) dk_r[i] = to_float((dk_r_staged + (first_row + i) * 128)[column]);
     float k[8];                                                         // [gla.cpp:12]
     #pragma unroll
-    for (int i = 0; i < 8; ++i) k[i] = first_row + i < tile.rows ? to_float((k_staged + (first_row + i) * 128)[column]) : 0.0f;
+    for (int i = 0; i < 8; ++i) k[i] = to_float((k_staged + (first_row + i) * 128)[column]);
     float _15[8];
     float _19[8];
     #pragma unroll
@@ -240,14 +264,14 @@ KD_FUNCTION void gla_bwd_tiles(const Arguments& arguments, float* shared) {
       const float k_r = k[i] * _exp2_g_T_minus_g_c[i];                  // [gla.cpp:17]
       _dk_r_round_k_r[i] = dk_r[i] * to_float(to<bf16>(k_r));           // [gla.cpp:17]
     }
-    // cumulative sum of _dk_r_round_k_r: inside blocks of 8 rows, absent rows skipped  // [gla.cpp:14]
-    float _prefix_dk_r_round_k_r[8];
+    // cumulative sum of _19: inside blocks of 8 rows, absent rows skipped              // [gla.cpp:14]
+    float _23[8];
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
-      const float term = first_row + i < tile.rows ? _dk_r_round_k_r[i] : 0.0f;
-      _prefix_dk_r_round_k_r[i] = i == 0 ? term : _prefix_dk_r_round_k_r[i - 1] + term;
+      const float term = first_row + i < tile.rows ? _19[i] : 0.0f;
+      _23[i] = i == 0 ? term : _23[i - 1] + term;
     }
-    _dk_r_round_k_r_blocks[block * 128 + column] = _prefix_dk_r_round_k_r[7];
+    _19_blocks[block * 128 + column] = _23[7];
     float dq[8];
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
@@ -255,7 +279,7 @@ KD_FUNCTION void gla_bwd_tiles(const Arguments& arguments, float* shared) {
     }
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
-      if (first_row + i < tile.rows) arguments.dq.at(tile.batch, tile.token + (first_row + i), head)[column] = to<bf16>(dq[i]);  // [gla.cpp:12]
+      if (first_row + i < tile.rows) row_of<aligned>(here.dq, arguments.dq.token, (first_row + i))[column] = to<bf16>(dq[i]);  // [gla.cpp:12]
     }
     float dk[8];
     #pragma unroll
@@ -264,48 +288,41 @@ KD_FUNCTION void gla_bwd_tiles(const Arguments& arguments, float* shared) {
     }
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
-      if (first_row + i < tile.rows) arguments.dk.at(tile.batch, tile.token + (first_row + i), head)[column] = to<bf16>(dk[i]);  // [gla.cpp:12]
+      if (first_row + i < tile.rows) row_of<aligned>(here.dk, arguments.dk.token, (first_row + i))[column] = to<bf16>(dk[i]);  // [gla.cpp:12]
     }
-    block_barrier();  // _dq_d_plus_dg_c_blocks is complete
+    block_barrier();  // _21_blocks is complete
+    gla_bwd_stage<aligned>(arguments, shared, head, number + 2, begin, end, slot, record == 0 ? 2 : record - 1);
     // and the blocks after
-    float _suffix_dq_d_plus_dg_c_before = 0.0f;
-    float _suffix_dq_d_plus_dg_c_carry = 0.0f;
+    float _22_before = 0.0f;
+    float _22_carry = 0.0f;
     #pragma unroll
     for (int b = 1; b >= 0; --b) {
-      if (b == block) _suffix_dq_d_plus_dg_c_before = _suffix_dq_d_plus_dg_c_carry;
-      _suffix_dq_d_plus_dg_c_carry += _dq_d_plus_dg_c_blocks[b * 128 + column];
+      if (b == block) _22_before = _22_carry;
+      _22_carry += _21_blocks[b * 128 + column];
     }
     #pragma unroll
-    for (int i = 0; i < 8; ++i) _suffix_dq_d_plus_dg_c[i] = _suffix_dq_d_plus_dg_c_before + _suffix_dq_d_plus_dg_c[i];
+    for (int i = 0; i < 8; ++i) _22[i] = _22_before + _22[i];
     // and the blocks before
-    float _prefix_dk_r_round_k_r_before = 0.0f;
-    float _prefix_dk_r_round_k_r_carry = 0.0f;
+    float _23_before = 0.0f;
+    float _23_carry = 0.0f;
     #pragma unroll
     for (int b = 0; b < 2; ++b) {
-      if (b == block) _prefix_dk_r_round_k_r_before = _prefix_dk_r_round_k_r_carry;
-      _prefix_dk_r_round_k_r_carry += _dk_r_round_k_r_blocks[b * 128 + column];
+      if (b == block) _23_before = _23_carry;
+      _23_carry += _19_blocks[b * 128 + column];
     }
     #pragma unroll
-    for (int i = 7; i >= 0; --i) _prefix_dk_r_round_k_r[i] = i == 0 ? _prefix_dk_r_round_k_r_before : _prefix_dk_r_round_k_r_before + _prefix_dk_r_round_k_r[i - 1];
-    float _dq_d_plus_dk_r[8];
-    #pragma unroll
-    for (int i = 0; i < 8; ++i) {
-      _dq_d_plus_dk_r[i] = _suffix_dq_d_plus_dg_c[i] + _prefix_dk_r_round_k_r[i];       // [gla.cpp:14]
-    }
-    const float dg_T = to_float((dg_T_staged)[column]);                 // [gla.cpp:19]
+    for (int i = 7; i >= 0; --i) _23[i] = i == 0 ? _23_before : _23_before + _23[i - 1];
     float dg_raw[8];
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
-      const float dg = _dq_d_plus_dk_r[i] + dg_T;                       // [gla.cpp:14]
-      const float _rcp_exp2_g_raw = approx_rcp(1.0f + _exp2_g_raw[i]);  // [gla.cpp:14]
-      dg_raw[i] = dg * (0.0f <= _minus_g_raw[i] ? _rcp_exp2_g_raw : _exp2_g_raw[i] * _rcp_exp2_g_raw) * gate_divisor_1;  // [gla.cpp:14]
+      const float dg = _22[i] + _23[i] + dg_T;                          // [gla.cpp:14]
+      const float _27 = approx_rcp_normal(1.0f + _7[i]);                // [gla.cpp:14]
+      dg_raw[i] = dg * (0.0f <= _1[i] ? _27 : _7[i] * _27) * gate_divisor_1;            // [gla.cpp:14]
     }
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
-      if (first_row + i < tile.rows) arguments.dg_raw.at(tile.batch, tile.token + (first_row + i), head)[column] = to<bf16>(dg_raw[i]);  // [gla.cpp:12]
+      if (first_row + i < tile.rows) row_of<aligned>(here.dg_raw, arguments.dg_raw.token, (first_row + i))[column] = to<bf16>(dg_raw[i]);  // [gla.cpp:12]
     }
-    block_barrier();  // every thread is done with the operands
-    gla_bwd_stage<aligned>(arguments, shared, head, number + 2, begin, end, slot);
   }
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // gla forward: GLA preamble: log-sigmoid gate per feature, decayed q and k
-//   spec 2149f416e8cc6f20  sm_90  tile 16 rows x 128 columns in 1 step  threads=256,tiles_per_block=8,min_blocks=2,heads_fastest=1,stages=2
+//   spec 2149f416e8cc6f20  sm_90  tile 16 rows x 128 columns in 1 step  threads=256,tiles_per_block=8,min_blocks=4,heads_fastest=1,stages=2
 //   remake: kdagen emit gla --pass fwd
 //
 //   g = -softplus(-g_raw)*(gate_divisor^-1*log2e)                                                        [spec:14]
@@ -36,6 +36,15 @@ struct Arguments {
   long long segments;
 };
 
+/// What thread 0 says of the tile in a slot: where it lies, and where its first row is in the tensors that are not staged.
+struct Slot {
+  StagedTile tile;
+  bf16* q_d;
+  bf16* k_r;
+  float* g_c;
+  float* g_T;
+};
+
 // Row map: 16 lanes a row; lane l owns the columns 4l..4l+3 (x[0..3]) and 64+4l..64+4l+3 (x[4..7]).
 template <bool aligned, class T>
 KD_FUNCTION void store_row(T* to_where, int lane, const float (&x)[8]) {
@@ -60,32 +69,47 @@ KD_ENTRY(gla_fwd_first_tile_i64, Arguments);
 /// Asks for the operands of tile `number`, one of the block's tiles begin..end-1. aligned: thread 0 asks the copy engine,
 /// and whoever waits for the slot's counter sees them. Else all threads copy; seen after a barrier.
 template <bool aligned>
-KD_FUNCTION void gla_fwd_stage(const Arguments& arguments, float* shared, long long head, long long number, long long begin, long long end, int slot) {
+KD_FUNCTION void gla_fwd_stage(const Arguments& arguments, float* shared, long long head, long long number, long long begin, long long end, int slot, int record) {
   if (number >= end || (aligned && threadIdx.x != 0)) return;
   Arrival* const arrivals = reinterpret_cast<Arrival*>(shared + 256);
-  StagedTile* const staged_tiles = reinterpret_cast<StagedTile*>(shared + 260);
+  Slot* const slots = reinterpret_cast<Slot*>(shared + 260);
+  Slot& next = slots[record];
   (void)arrivals, (void)head;
   if (threadIdx.x == 0) {
     const long long* const first_tile = arguments.cu_seqlens != nullptr ? arguments.first_tile : nullptr;
-    const StagedTile& before = staged_tiles[slot == 0 ? 1 : slot - 1];
-    staged_tiles[slot] = number == begin
+    const Slot& before = slots[record == 0 ? 2 : record - 1];
+    const StagedTile where = number == begin
         ? find_staged_tile(number, 16, arguments.tokens, arguments.sequences, first_tile, arguments.sequence_start)
-        : next_staged_tile(before, 16, arguments.tokens, arguments.sequences, first_tile, arguments.sequence_start);
+        : next_staged_tile(before.tile, 16, arguments.tokens, arguments.sequences, first_tile, arguments.sequence_start);
+    next.tile = where;
+    if (number != begin && where.batch == before.tile.batch && where.sequence == before.tile.sequence) {
+      // the next 16 rows of the same sequence
+      next.q_d = before.q_d + 16 * arguments.q_d.token;
+      next.k_r = before.k_r + 16 * arguments.k_r.token;
+      next.g_c = before.g_c + 16 * arguments.g_c.token;
+      next.g_T = before.g_T + arguments.g_T.tile;
+    }
+    else {
+      next.q_d = arguments.q_d.at(where.batch, where.token, head);
+      next.k_r = arguments.k_r.at(where.batch, where.token, head);
+      next.g_c = arguments.g_c.at(where.batch, where.token, head);
+      next.g_T = arguments.g_T.at(head, number, 0);
+    }
   }
-  if constexpr (!aligned) block_barrier();  // staged_tiles[slot] is complete
-  const Tile tile = tile_of(staged_tiles[slot]);
-  float* const operands = shared + 288 + slot * 3072;
+  if constexpr (!aligned) block_barrier();  // the record is complete
+  const Tile tile = tile_of(next.tile);
+  float* const operands = shared + 320 + slot * 3072;
   if constexpr (aligned) {
-    expect_bytes(&arrivals[slot], tile.rows > 0 ? 12288 : 0, &staged_tiles[slot]);
+    expect_bytes(&arrivals[slot], tile.rows > 0 ? 12288 : 0, &next);
     if (tile.rows == 0) return;
     fetch_box(operands + 0, arguments.q_map, tile.token, head, tile.batch, &arrivals[slot]);
     fetch_box(operands + 1024, arguments.k_map, tile.token, head, tile.batch, &arrivals[slot]);
     fetch_box(operands + 2048, arguments.g_raw_map, tile.token, head, tile.batch, &arrivals[slot]);
   }
   else {
-    copy_box(reinterpret_cast<bf16*>(operands + 0), arguments.q.at(tile.batch, tile.token, head), arguments.q.token, tile.rows > 0 ? tile.rows : 0, 128, 256);
-    copy_box(reinterpret_cast<bf16*>(operands + 1024), arguments.k.at(tile.batch, tile.token, head), arguments.k.token, tile.rows > 0 ? tile.rows : 0, 128, 256);
-    copy_box(reinterpret_cast<bf16*>(operands + 2048), arguments.g_raw.at(tile.batch, tile.token, head), arguments.g_raw.token, tile.rows > 0 ? tile.rows : 0, 128, 256);
+    copy_box(reinterpret_cast<bf16*>(operands + 0), arguments.q.at(tile.batch, tile.token, head), arguments.q.token, tile.rows > 0 ? tile.rows : 0, 16, 128, 256);
+    copy_box(reinterpret_cast<bf16*>(operands + 1024), arguments.k.at(tile.batch, tile.token, head), arguments.k.token, tile.rows > 0 ? tile.rows : 0, 16, 128, 256);
+    copy_box(reinterpret_cast<bf16*>(operands + 2048), arguments.g_raw.at(tile.batch, tile.token, head), arguments.g_raw.token, tile.rows > 0 ? tile.rows : 0, 16, 128, 256);
   }
 }
 
@@ -104,21 +128,23 @@ KD_FUNCTION void gla_fwd_tiles(const Arguments& arguments, float* shared) {
   const long long begin = group * 8, end = begin + 8 < arguments.tiles ? begin + 8 : arguments.tiles;
   // Operands travel 2 tiles ahead.
   Arrival* const arrivals = reinterpret_cast<Arrival*>(shared + 256);
-  const StagedTile* const staged_tiles = reinterpret_cast<StagedTile*>(shared + 260);
+  const Slot* const slots = reinterpret_cast<Slot*>(shared + 260);
   if (aligned && threadIdx.x == 0) {
     for (int slot = 0; slot < 2; ++slot) initialise_arrival(&arrivals[slot]);
     publish_arrivals();
   }
   block_barrier();  // arrivals is complete
-  for (int ahead = 0; ahead < 2; ++ahead) gla_fwd_stage<aligned>(arguments, shared, head, begin + ahead, begin, end, ahead);
-  int slot = 0;
+  for (int ahead = 0; ahead < 2; ++ahead) gla_fwd_stage<aligned>(arguments, shared, head, begin + ahead, begin, end, ahead, ahead);
+  // One record more than slots: the last tile's is read to its end, while the next operands are asked for.
+  int slot = 0, record = 0;
   unsigned phase = 0;
   const long long segment = group;
   const long long first = segment * 8, last = first + 8 < arguments.tiles ? first + 8 : arguments.tiles;
-  for (long long number = first; number < last; ++number, next_slot(slot, phase, 2)) {
+  for (long long number = first; number < last; ++number, next_slot(slot, phase, 2), record = record == 2 ? 0 : record + 1) {
     if constexpr (aligned) wait_for(&arrivals[slot], phase);
     else block_barrier();  // the slot is complete
-    const Tile tile = tile_of(staged_tiles[slot]);
+    const Slot& here = slots[record];
+    const Tile tile = tile_of(here.tile);
     if (tile.rows == 0) {
       // after the last sequence: dead rows are set to 0
       const float zeros[8] = {0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f};
@@ -129,17 +155,17 @@ KD_FUNCTION void gla_fwd_tiles(const Arguments& arguments, float* shared) {
       }
       if (step_row == 0) store_row<aligned>(arguments.g_T.at(head, number, 0), lane, zeros);
       block_barrier();  // every thread has read where the tile lies
-      gla_fwd_stage<aligned>(arguments, shared, head, number + 2, begin, end, slot);
+      gla_fwd_stage<aligned>(arguments, shared, head, number + 2, begin, end, slot, record == 0 ? 2 : record - 1);
       continue;
     }
-    const float* const operands = shared + 288 + slot * 3072;
+    const float* const operands = shared + 320 + slot * 3072;
     const bf16* const q_staged = reinterpret_cast<const bf16*>(operands);
     const bf16* const k_staged = reinterpret_cast<const bf16*>(operands + 1024);
     const bf16* const g_raw_staged = reinterpret_cast<const bf16*>(operands + 2048);
 
     float g_raw[8];                                                     // [gla.cpp:12]
     #pragma unroll
-    for (int i = 0; i < 8; ++i) g_raw[i] = first_row + i < tile.rows ? to_float((g_raw_staged + (first_row + i) * 128)[column]) : 0.0f;
+    for (int i = 0; i < 8; ++i) g_raw[i] = to_float((g_raw_staged + (first_row + i) * 128)[column]);
     float g[8];
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
@@ -171,7 +197,7 @@ KD_FUNCTION void gla_fwd_tiles(const Arguments& arguments, float* shared) {
     for (int b = 1; b < 2; ++b) g_T += g_blocks[b * 128 + column];
     float q[8];                                                         // [gla.cpp:12]
     #pragma unroll
-    for (int i = 0; i < 8; ++i) q[i] = first_row + i < tile.rows ? to_float((q_staged + (first_row + i) * 128)[column]) : 0.0f;
+    for (int i = 0; i < 8; ++i) q[i] = to_float((q_staged + (first_row + i) * 128)[column]);
     float q_d[8];
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
@@ -179,11 +205,11 @@ KD_FUNCTION void gla_fwd_tiles(const Arguments& arguments, float* shared) {
     }
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
-      if (first_row + i < tile.rows) arguments.q_d.at(tile.batch, tile.token + (first_row + i), head)[column] = to<bf16>(q_d[i]);  // [gla.cpp:16]
+      if (first_row + i < tile.rows) row_of<aligned>(here.q_d, arguments.q_d.token, (first_row + i))[column] = to<bf16>(q_d[i]);  // [gla.cpp:16]
     }
     float k[8];                                                         // [gla.cpp:12]
     #pragma unroll
-    for (int i = 0; i < 8; ++i) k[i] = first_row + i < tile.rows ? to_float((k_staged + (first_row + i) * 128)[column]) : 0.0f;
+    for (int i = 0; i < 8; ++i) k[i] = to_float((k_staged + (first_row + i) * 128)[column]);
     float k_r[8];
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
@@ -191,25 +217,25 @@ KD_FUNCTION void gla_fwd_tiles(const Arguments& arguments, float* shared) {
     }
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
-      if (first_row + i < tile.rows) arguments.k_r.at(tile.batch, tile.token + (first_row + i), head)[column] = to<bf16>(k_r[i]);  // [gla.cpp:17]
+      if (first_row + i < tile.rows) row_of<aligned>(here.k_r, arguments.k_r.token, (first_row + i))[column] = to<bf16>(k_r[i]);  // [gla.cpp:17]
     }
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
-      if (first_row + i < tile.rows) arguments.g_c.at(tile.batch, tile.token + (first_row + i), head)[column] = to<float>(g_c[i]);  // [gla.cpp:18]
+      if (first_row + i < tile.rows) row_of<aligned>(here.g_c, arguments.g_c.token, (first_row + i))[column] = to<float>(g_c[i]);  // [gla.cpp:18]
     }
-    if (block == 0) (arguments.g_T.at(head, number, 0))[column] = to<float>(g_T);       // [gla.cpp:19]
+    if (block == 0) (here.g_T)[column] = to<float>(g_T);                // [gla.cpp:19]
     block_barrier();  // every thread is done with the operands
-    gla_fwd_stage<aligned>(arguments, shared, head, number + 2, begin, end, slot);
+    gla_fwd_stage<aligned>(arguments, shared, head, number + 2, begin, end, slot, record == 0 ? 2 : record - 1);
   }
 }
 
-KD_KERNEL(256, 2) void gla_fwd(const __grid_constant__ Arguments arguments) {
+KD_KERNEL(256, 4) void gla_fwd(const __grid_constant__ Arguments arguments) {
   KD_DYNAMIC_SHARED(float, shared);
   gla_fwd_tiles<true>(arguments, shared);
 }
 KD_ENTRY(gla_fwd, Arguments);
 
-KD_KERNEL(256, 2) void gla_fwd_any(const __grid_constant__ Arguments arguments) {
+KD_KERNEL(256, 4) void gla_fwd_any(const __grid_constant__ Arguments arguments) {
   KD_DYNAMIC_SHARED(float, shared);
   gla_fwd_tiles<false>(arguments, shared);
 }

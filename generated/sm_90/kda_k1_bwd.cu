@@ -68,8 +68,8 @@ struct Arguments {
   float* ddt_bias;  // param_gradient [h, d]
   long long* first_tile;  // workspace
   long long* sequence_start;  // workspace
-  float* _sum_total_dz_sum_partial;  // workspace
-  float* _sum_total_dz_sum_columns;  // workspace
+  float* _55_sum_partial;  // workspace
+  float* _55_sum_columns;  // workspace
   float* ddt_bias_sum_partial;  // workspace
   float* ddt_bias_sum_columns;  // workspace
   const void* cu_seqlens;  // null: batch rows of equal length
@@ -78,6 +78,19 @@ struct Arguments {
   long long sequences;
   long long tiles;
   long long segments;
+};
+
+/// What thread 0 says of the tile in a slot: where it lies, and where its first row is in the tensors that are not staged.
+struct Slot {
+  StagedTile tile;
+  const bf16* beta_raw;
+  const float* dv_out;
+  const float* dbeta;
+  bf16* dq;
+  bf16* dk;
+  bf16* dg_raw;
+  bf16* dv;
+  bf16* dbeta_raw;
 };
 
 // Row map: 16 lanes a row; lane l owns the columns 4l..4l+3 (x[0..3]) and 64+4l..64+4l+3 (x[4..7]).
@@ -145,23 +158,46 @@ KD_ENTRY(kda_k1_bwd_first_tile_i64, Arguments);
 /// Asks for the operands of tile `number`, one of the block's tiles begin..end-1. aligned: thread 0 asks the copy engine,
 /// and whoever waits for the slot's counter sees them. Else all threads copy; seen after a barrier.
 template <bool aligned>
-KD_FUNCTION void kda_k1_bwd_stage(const Arguments& arguments, float* shared, long long head, long long number, long long begin, long long end, int slot) {
+KD_FUNCTION void kda_k1_bwd_stage(const Arguments& arguments, float* shared, long long head, long long number, long long begin, long long end, int slot, int record) {
   if (number >= end || (aligned && threadIdx.x != 0)) return;
   Arrival* const arrivals = reinterpret_cast<Arrival*>(shared + 5248);
-  StagedTile* const staged_tiles = reinterpret_cast<StagedTile*>(shared + 5252);
+  Slot* const slots = reinterpret_cast<Slot*>(shared + 5252);
+  Slot& next = slots[record];
   (void)arrivals, (void)head;
   if (threadIdx.x == 0) {
     const long long* const first_tile = arguments.cu_seqlens != nullptr ? arguments.first_tile : nullptr;
-    const StagedTile& before = staged_tiles[slot == 0 ? 1 : slot - 1];
-    staged_tiles[slot] = number == begin
+    const Slot& before = slots[record == 0 ? 2 : record - 1];
+    const StagedTile where = number == begin
         ? find_staged_tile(number, 16, arguments.tokens, arguments.sequences, first_tile, arguments.sequence_start)
-        : next_staged_tile(before, 16, arguments.tokens, arguments.sequences, first_tile, arguments.sequence_start);
+        : next_staged_tile(before.tile, 16, arguments.tokens, arguments.sequences, first_tile, arguments.sequence_start);
+    next.tile = where;
+    if (number != begin && where.batch == before.tile.batch && where.sequence == before.tile.sequence) {
+      // the next 16 rows of the same sequence
+      next.beta_raw = before.beta_raw + 16 * arguments.beta_raw.token;
+      next.dv_out = before.dv_out + 16 * arguments.dv_out.token;
+      next.dbeta = before.dbeta + 16 * arguments.dbeta.token;
+      next.dq = before.dq + 16 * arguments.dq.token;
+      next.dk = before.dk + 16 * arguments.dk.token;
+      next.dg_raw = before.dg_raw + 16 * arguments.dg_raw.token;
+      next.dv = before.dv + 16 * arguments.dv.token;
+      next.dbeta_raw = before.dbeta_raw + 16 * arguments.dbeta_raw.token;
+    }
+    else {
+      next.beta_raw = arguments.beta_raw.at(where.batch, where.token, head);
+      next.dv_out = arguments.dv_out.at(where.batch, where.token, head);
+      next.dbeta = arguments.dbeta.at(where.batch, where.token, head);
+      next.dq = arguments.dq.at(where.batch, where.token, head);
+      next.dk = arguments.dk.at(where.batch, where.token, head);
+      next.dg_raw = arguments.dg_raw.at(where.batch, where.token, head);
+      next.dv = arguments.dv.at(where.batch, where.token, head);
+      next.dbeta_raw = arguments.dbeta_raw.at(where.batch, where.token, head);
+    }
   }
-  if constexpr (!aligned) block_barrier();  // staged_tiles[slot] is complete
-  const Tile tile = tile_of(staged_tiles[slot]);
-  float* const operands = shared + 5280 + slot * 11392;
+  if constexpr (!aligned) block_barrier();  // the record is complete
+  const Tile tile = tile_of(next.tile);
+  float* const operands = shared + 5344 + slot * 11392;
   if constexpr (aligned) {
-    expect_bytes(&arrivals[slot], tile.rows > 0 ? 45568 : 0, &staged_tiles[slot]);
+    expect_bytes(&arrivals[slot], tile.rows > 0 ? 45568 : 0, &next);
     if (tile.rows == 0) return;
     fetch_box(operands + 0, arguments.q_map, tile.token, head, tile.batch, &arrivals[slot]);
     fetch_box(operands + 1024, arguments.k_map, tile.token, head, tile.batch, &arrivals[slot]);
@@ -173,14 +209,14 @@ KD_FUNCTION void kda_k1_bwd_stage(const Arguments& arguments, float* shared, lon
     fetch_box(operands + 11264, arguments.dg_T_map, 0, number, head, &arrivals[slot]);
   }
   else {
-    copy_box(reinterpret_cast<bf16*>(operands + 0), arguments.q.at(tile.batch, tile.token, head), arguments.q.token, tile.rows > 0 ? tile.rows : 0, 128, 256);
-    copy_box(reinterpret_cast<bf16*>(operands + 1024), arguments.k.at(tile.batch, tile.token, head), arguments.k.token, tile.rows > 0 ? tile.rows : 0, 128, 256);
-    copy_box(reinterpret_cast<bf16*>(operands + 2048), arguments.g_raw.at(tile.batch, tile.token, head), arguments.g_raw.token, tile.rows > 0 ? tile.rows : 0, 128, 256);
-    copy_box(reinterpret_cast<float*>(operands + 3072), arguments.dq_d.at(tile.batch, tile.token, head), arguments.dq_d.token, tile.rows > 0 ? tile.rows : 0, 128, 256);
-    copy_box(reinterpret_cast<float*>(operands + 5120), arguments.dk_d.at(tile.batch, tile.token, head), arguments.dk_d.token, tile.rows > 0 ? tile.rows : 0, 128, 256);
-    copy_box(reinterpret_cast<float*>(operands + 7168), arguments.dk_i.at(tile.batch, tile.token, head), arguments.dk_i.token, tile.rows > 0 ? tile.rows : 0, 128, 256);
-    copy_box(reinterpret_cast<float*>(operands + 9216), arguments.dk_r.at(tile.batch, tile.token, head), arguments.dk_r.token, tile.rows > 0 ? tile.rows : 0, 128, 256);
-    copy_box(reinterpret_cast<float*>(operands + 11264), arguments.dg_T.at(head, number, 0), 0, tile.rows > 0 ? 1 : 0, 128, 256);
+    copy_box(reinterpret_cast<bf16*>(operands + 0), arguments.q.at(tile.batch, tile.token, head), arguments.q.token, tile.rows > 0 ? tile.rows : 0, 16, 128, 256);
+    copy_box(reinterpret_cast<bf16*>(operands + 1024), arguments.k.at(tile.batch, tile.token, head), arguments.k.token, tile.rows > 0 ? tile.rows : 0, 16, 128, 256);
+    copy_box(reinterpret_cast<bf16*>(operands + 2048), arguments.g_raw.at(tile.batch, tile.token, head), arguments.g_raw.token, tile.rows > 0 ? tile.rows : 0, 16, 128, 256);
+    copy_box(reinterpret_cast<float*>(operands + 3072), arguments.dq_d.at(tile.batch, tile.token, head), arguments.dq_d.token, tile.rows > 0 ? tile.rows : 0, 16, 128, 256);
+    copy_box(reinterpret_cast<float*>(operands + 5120), arguments.dk_d.at(tile.batch, tile.token, head), arguments.dk_d.token, tile.rows > 0 ? tile.rows : 0, 16, 128, 256);
+    copy_box(reinterpret_cast<float*>(operands + 7168), arguments.dk_i.at(tile.batch, tile.token, head), arguments.dk_i.token, tile.rows > 0 ? tile.rows : 0, 16, 128, 256);
+    copy_box(reinterpret_cast<float*>(operands + 9216), arguments.dk_r.at(tile.batch, tile.token, head), arguments.dk_r.token, tile.rows > 0 ? tile.rows : 0, 16, 128, 256);
+    copy_box(reinterpret_cast<float*>(operands + 11264), arguments.dg_T.at(head, number, 0), 0, tile.rows > 0 ? 1 : 0, 1, 128, 256);
   }
 }
 
@@ -194,37 +230,39 @@ KD_FUNCTION void kda_k1_bwd_tiles(const Arguments& arguments, float* shared) {
   (void)lane, (void)row, (void)column, (void)first_row;
   float* const g_blocks = shared + 0;
   float* const dg_c_blocks = shared + 256;
-  float* const _dz_g_raw_plus_dt_bias_blocks = shared + 512;
+  float* const _53_blocks = shared + 512;
   float* const dg_raw_blocks = shared + 768;
   float* const dg_c_shared = shared + 1024;
-  float* const g_c_shared = shared + 3072;
-  float* const _27_shared = shared + 5120;
+  float* const _27_shared = shared + 3072;
+  float* const g_c_shared = shared + 3200;
   const unsigned heads = static_cast<unsigned>(arguments.heads), head_number = blockIdx.x % heads, group_number = blockIdx.x / heads;
   const long long head = head_number, group = group_number;
   (void)shared, (void)head;
   const long long begin = group * 8, end = begin + 8 < arguments.tiles ? begin + 8 : arguments.tiles;
   // Operands travel 2 tiles ahead.
   Arrival* const arrivals = reinterpret_cast<Arrival*>(shared + 5248);
-  const StagedTile* const staged_tiles = reinterpret_cast<StagedTile*>(shared + 5252);
+  const Slot* const slots = reinterpret_cast<Slot*>(shared + 5252);
   if (aligned && threadIdx.x == 0) {
     for (int slot = 0; slot < 2; ++slot) initialise_arrival(&arrivals[slot]);
     publish_arrivals();
   }
   block_barrier();  // arrivals is complete
-  for (int ahead = 0; ahead < 2; ++ahead) kda_k1_bwd_stage<aligned>(arguments, shared, head, begin + ahead, begin, end, ahead);
-  int slot = 0;
+  for (int ahead = 0; ahead < 2; ++ahead) kda_k1_bwd_stage<aligned>(arguments, shared, head, begin + ahead, begin, end, ahead, ahead);
+  // One record more than slots: the last tile's is read to its end, while the next operands are asked for.
+  int slot = 0, record = 0;
   unsigned phase = 0;
   const float A_log = to_float(*(arguments.A_log + head));              // [kda_k1.cpp:23]
   const float _exp_A_log = expf(A_log);                                 // [kda_k1.cpp:27]
   const float dt_bias = to_float((arguments.dt_bias + head * 128)[column]);             // [kda_k1.cpp:23]
   const long long segment = group;
-  float _sum_total_dz_sum = 0.0f;
+  float _55_sum = 0.0f;
   float ddt_bias_sum = 0.0f;
   const long long first = segment * 8, last = first + 8 < arguments.tiles ? first + 8 : arguments.tiles;
-  for (long long number = first; number < last; ++number, next_slot(slot, phase, 2)) {
+  for (long long number = first; number < last; ++number, next_slot(slot, phase, 2), record = record == 2 ? 0 : record + 1) {
     if constexpr (aligned) wait_for(&arrivals[slot], phase);
     else block_barrier();  // the slot is complete
-    const Tile tile = tile_of(staged_tiles[slot]);
+    const Slot& here = slots[record];
+    const Tile tile = tile_of(here.tile);
     if (tile.rows == 0) {
       // after the last sequence: dead rows are set to 0
       const float zeros[8] = {0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f};
@@ -236,10 +274,10 @@ KD_FUNCTION void kda_k1_bwd_tiles(const Arguments& arguments, float* shared) {
         if (lane == 0) *arguments.dbeta_raw.at(tile.batch, tile.token + row, head) = to<bf16>(0.0f);
       }
       block_barrier();  // every thread has read where the tile lies
-      kda_k1_bwd_stage<aligned>(arguments, shared, head, number + 2, begin, end, slot);
+      kda_k1_bwd_stage<aligned>(arguments, shared, head, number + 2, begin, end, slot, record == 0 ? 2 : record - 1);
       continue;
     }
-    const float* const operands = shared + 5280 + slot * 11392;
+    const float* const operands = shared + 5344 + slot * 11392;
     const bf16* const q_staged = reinterpret_cast<const bf16*>(operands);
     const bf16* const k_staged = reinterpret_cast<const bf16*>(operands + 1024);
     const bf16* const g_raw_staged = reinterpret_cast<const bf16*>(operands + 2048);
@@ -250,30 +288,31 @@ KD_FUNCTION void kda_k1_bwd_tiles(const Arguments& arguments, float* shared) {
     const float* const dg_T_staged = operands + 11264;
 
     float dv_out[8];                                                    // [kda_k1.cpp:49]
-    load_row<aligned>(arguments.dv_out.at(tile.batch, tile.token + row, head), lane, row < tile.rows, dv_out);
-    const float dbeta = row < tile.rows ? to_float(*(arguments.dbeta.at(tile.batch, tile.token + row, head))) : 0.0f;  // [kda_k1.cpp:50]
-    const float beta_raw = row < tile.rows ? to_float(*(arguments.beta_raw.at(tile.batch, tile.token + row, head))) : 0.0f;  // [kda_k1.cpp:22]
+    load_row<aligned>(row_of<aligned>(here.dv_out, arguments.dv_out.token, row), lane, row < tile.rows, dv_out);
+    const float dg_T = to_float((dg_T_staged)[column]);                 // [kda_k1.cpp:47]
+    const float dbeta = row < tile.rows ? to_float(*(row_of<aligned>(here.dbeta, arguments.dbeta.token, row))) : 0.0f;  // [kda_k1.cpp:50]
+    const float beta_raw = row < tile.rows ? to_float(*(row_of<aligned>(here.beta_raw, arguments.beta_raw.token, row))) : 0.0f;  // [kda_k1.cpp:22]
     float q[8];                                                         // [kda_k1.cpp:21]
-    load_row<aligned>((q_staged + row * 128), lane, row < tile.rows, q);
+    load_row<aligned>((q_staged + row * 128), lane, true, q);
     const float _2 = row_dot(q, q, lane);                               // [kda_k1.cpp:25]
     float k[8];                                                         // [kda_k1.cpp:21]
-    load_row<aligned>((k_staged + row * 128), lane, row < tile.rows, k);
+    load_row<aligned>((k_staged + row * 128), lane, true, k);
     const float _6 = row_dot(k, k, lane);                               // [kda_k1.cpp:26]
     float g_raw[8];                                                     // [kda_k1.cpp:21]
     #pragma unroll
-    for (int i = 0; i < 8; ++i) g_raw[i] = first_row + i < tile.rows ? to_float((g_raw_staged + (first_row + i) * 128)[column]) : 0.0f;
+    for (int i = 0; i < 8; ++i) g_raw[i] = to_float((g_raw_staged + (first_row + i) * 128)[column]);
     float _9[8];
     float _18[8];
     float _21[8];
     float g[8];
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
-      _g_raw_plus_dt_bias[i] = g_raw[i] + dt_bias;                      // [kda_k1.cpp:27]
-      const float z = _exp_A_log * _g_raw_plus_dt_bias[i];              // [kda_k1.cpp:27]
-      const float _exp2_minus_abs_z = approx_exp2(-fabsf(z) * log2e);   // [kda_k1.cpp:28]
-      _rcp_exp2_minus_abs_z[i] = approx_rcp(1.0f + _exp2_minus_abs_z);  // [kda_k1.cpp:28]
-      _z_times_z[i] = _exp2_minus_abs_z * _rcp_exp2_minus_abs_z[i];     // [kda_k1.cpp:28]
-      g[i] = (0.0f <= z ? _rcp_exp2_minus_abs_z[i] : _z_times_z[i]) * log2e_lower_bound;            // [kda_k1.cpp:28]
+      _9[i] = g_raw[i] + dt_bias;                                       // [kda_k1.cpp:27]
+      const float z = _8 * _9[i];                                       // [kda_k1.cpp:27]
+      const float _15 = approx_exp2(-fabsf(z) * log2e);                 // [kda_k1.cpp:28]
+      _18[i] = approx_rcp_normal(1.0f + _15);                           // [kda_k1.cpp:28]
+      _21[i] = _15 * _18[i];                                            // [kda_k1.cpp:28]
+      g[i] = (0.0f <= z ? _18[i] : _21[i]) * log2e_lower_bound;         // [kda_k1.cpp:28]
     }
     // cumulative sum of g: inside blocks of 8 rows, absent rows skipped                // [kda_k1.cpp:29]
     float g_c_column[8];
@@ -283,11 +322,7 @@ KD_FUNCTION void kda_k1_bwd_tiles(const Arguments& arguments, float* shared) {
       g_c_column[i] = i == 0 ? term : g_c_column[i - 1] + term;
     }
     g_blocks[block * 128 + column] = g_c_column[7];
-    if (row < tile.rows) store_row<aligned>(arguments.dv.at(tile.batch, tile.token + row, head), lane, dv_out);  // [kda_k1.cpp:22]
-    const float _37 = approx_exp2(-fabsf(beta_raw) * log2e);            // [kda_k1.cpp:50]
-    const float _39 = approx_rcp(1.0f + _37);                           // [kda_k1.cpp:50]
-    const float dbeta_raw = dbeta * (_37 * _39 * _39);                  // [kda_k1.cpp:50]
-    if (row < tile.rows && lane == 0) *(arguments.dbeta_raw.at(tile.batch, tile.token + row, head)) = to<bf16>(dbeta_raw);  // [kda_k1.cpp:22]
+    if (row < tile.rows) store_row<aligned>(row_of<aligned>(here.dv, arguments.dv.token, row), lane, dv_out);  // [kda_k1.cpp:22]
     block_barrier();  // g_blocks is complete
     // and the blocks before
     float g_c_column_before = 0.0f;
@@ -302,12 +337,12 @@ KD_FUNCTION void kda_k1_bwd_tiles(const Arguments& arguments, float* shared) {
     float g_T = g_blocks[column];                                       // [kda_k1.cpp:29]
     #pragma unroll
     for (int b = 1; b < 2; ++b) g_T += g_blocks[b * 128 + column];
+    const float _27_column = approx_exp2_normal(g_T);                   // [kda_k1.cpp:36]
+    if (block == 0) _27_shared[column] = _27_column;
     #pragma unroll
     for (int i = 0; i < 8; ++i) g_c_shared[(first_row + i) * 128 + column] = g_c_column[i];
-    const float _exp2_g_T_column = approx_exp2(g_T);                    // [kda_k1.cpp:36]
-    if (block == 0) _exp2_g_T_shared[column] = _exp2_g_T_column;
     float dq_d[8];                                                      // [kda_k1.cpp:33]
-    load_row<aligned>((dq_d_staged + row * 128), lane, row < tile.rows, dq_d);
+    load_row<aligned>((dq_d_staged + row * 128), lane, true, dq_d);
     block_barrier();  // g_c_shared is complete
     float g_c[8];
     load4<true>(&g_c_shared[row * 128 + 4 * lane], &g_c[0]);
@@ -316,141 +351,137 @@ KD_FUNCTION void kda_k1_bwd_tiles(const Arguments& arguments, float* shared) {
     float dq_n[8];
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
-      _exp2_g_c[i] = approx_exp2(g_c[i]);                               // [kda_k1.cpp:33]
-      dq_n[i] = dq_d[i] * _exp2_g_c[i] * scale;                         // [kda_k1.cpp:33]
+      _23[i] = approx_exp2_normal(g_c[i]);                              // [kda_k1.cpp:33]
+      dq_n[i] = dq_d[i] * _23[i] * scale;                               // [kda_k1.cpp:33]
     }
-    const float q_inv = approx_rsqrt(_row_sum_q_q + eps);               // [kda_k1.cpp:25]
+    const float q_inv = approx_rsqrt_normal(_2 + eps);                  // [kda_k1.cpp:25]
     float q_n[8];
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
       q_n[i] = q[i] * q_inv;                                            // [kda_k1.cpp:25]
     }
-    const float _row_sum_dq_n_q_n = row_dot(dq_n, q_n, lane);           // [kda_k1.cpp:21]
+    const float _60 = row_dot(dq_n, q_n, lane);                         // [kda_k1.cpp:21]
     float dq[8];
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
-      dq[i] = (dq_n[i] - q_n[i] * _row_sum_dq_n_q_n) * q_inv;           // [kda_k1.cpp:21]
+      dq[i] = fmaf(-q_n[i], _60, dq_n[i]) * q_inv;                      // [kda_k1.cpp:21]
     }
-    if (row < tile.rows) store_row<aligned>(arguments.dq.at(tile.batch, tile.token + row, head), lane, dq);  // [kda_k1.cpp:21]
-    float dk_d[8];                                                      // [kda_k1.cpp:34]
-    load_row<aligned>((dk_d_staged + row * 128), lane, row < tile.rows, dk_d);
-    float _46[8];
-    #pragma unroll
-    for (int i = 0; i < 8; ++i) {
-      _dk_d_exp2_g_c[i] = dk_d[i] * _exp2_g_c[i];                       // [kda_k1.cpp:34]
-    }
-    float dk_i[8];                                                      // [kda_k1.cpp:35]
-    load_row<aligned>((dk_i_staged + row * 128), lane, row < tile.rows, dk_i);
-    float _26[8];
-    float _61[8];
-    #pragma unroll
-    for (int i = 0; i < 8; ++i) {
-      _exp2_minus_g_c[i] = approx_exp2(-g_c[i]);                        // [kda_k1.cpp:35]
-      _dk_d_plus_dk_i[i] = _dk_d_exp2_g_c[i] + dk_i[i] * _exp2_minus_g_c[i];            // [kda_k1.cpp:26]
-    }
+    if (row < tile.rows) store_row<aligned>(row_of<aligned>(here.dq, arguments.dq.token, row), lane, dq);  // [kda_k1.cpp:21]
     float dk_r[8];                                                      // [kda_k1.cpp:36]
-    load_row<aligned>((dk_r_staged + row * 128), lane, row < tile.rows, dk_r);
+    load_row<aligned>((dk_r_staged + row * 128), lane, true, dk_r);
     float _27[8];
     load4<true>(&_27_shared[4 * lane], &_27[0]);
     load4<true>(&_27_shared[64 + 4 * lane], &_27[4]);
+    float _26[8];
     float _28[8];
+    #pragma unroll
+    for (int i = 0; i < 8; ++i) {
+      _26[i] = approx_exp2_normal(-g_c[i]);                             // [kda_k1.cpp:35]
+      _28[i] = _27[i] * _26[i];                                         // [kda_k1.cpp:36]
+    }
+    float dk_i[8];                                                      // [kda_k1.cpp:35]
+    load_row<aligned>((dk_i_staged + row * 128), lane, true, dk_i);
+    float dk_d[8];                                                      // [kda_k1.cpp:34]
+    load_row<aligned>((dk_d_staged + row * 128), lane, true, dk_d);
     float dk_n[8];
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
-      _exp2_g_T_exp2_minus_g_c[i] = _exp2_g_T[i] * _exp2_minus_g_c[i];  // [kda_k1.cpp:36]
-      dk_n[i] = _dk_d_plus_dk_i[i] + dk_r[i] * _exp2_g_T_exp2_minus_g_c[i];             // [kda_k1.cpp:26]
+      dk_n[i] = fmaf(dk_r[i], _28[i], fmaf(dk_i[i], _26[i], dk_d[i] * _23[i]));         // [kda_k1.cpp:26]
     }
-    const float k_inv = approx_rsqrt(_row_sum_k_k + eps);               // [kda_k1.cpp:26]
+    const float k_inv = approx_rsqrt_normal(_6 + eps);                  // [kda_k1.cpp:26]
     float k_n[8];
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
       k_n[i] = k[i] * k_inv;                                            // [kda_k1.cpp:26]
     }
-    const float _row_sum_dk_n_k_n = row_dot(dk_n, k_n, lane);           // [kda_k1.cpp:21]
+    const float _64 = row_dot(dk_n, k_n, lane);                         // [kda_k1.cpp:21]
     float dk[8];
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
-      dk[i] = (dk_n[i] - k_n[i] * _row_sum_dk_n_k_n) * k_inv;           // [kda_k1.cpp:21]
+      dk[i] = fmaf(-k_n[i], _64, dk_n[i]) * k_inv;                      // [kda_k1.cpp:21]
     }
-    if (row < tile.rows) store_row<aligned>(arguments.dk.at(tile.batch, tile.token + row, head), lane, dk);  // [kda_k1.cpp:21]
+    if (row < tile.rows) store_row<aligned>(row_of<aligned>(here.dk, arguments.dk.token, row), lane, dk);  // [kda_k1.cpp:21]
     float dg_c[8];
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
-      const float q_d = q_n[i] * _exp2_g_c[i] * scale;                  // [kda_k1.cpp:33]
-      const float k_d = k_n[i] * _exp2_g_c[i];                          // [kda_k1.cpp:34]
-      const float k_i = k_n[i] * _exp2_minus_g_c[i];                    // [kda_k1.cpp:35]
-      const float k_r = k_n[i] * _exp2_g_T_exp2_minus_g_c[i];           // [kda_k1.cpp:36]
-      dg_c[i] = dq_d[i] * to_float(to<bf16>(q_d)) + dk_d[i] * to_float(to<bf16>(k_d)) - dk_i[i] * to_float(to<bf16>(k_i)) - dk_r[i] * to_float(to<bf16>(k_r));  // [kda_k1.cpp:29]
+      const float k_r = k_n[i] * _28[i];                                // [kda_k1.cpp:36]
+      const float k_i = k_n[i] * _26[i];                                // [kda_k1.cpp:35]
+      const float k_d = k_n[i] * _23[i];                                // [kda_k1.cpp:34]
+      const float q_d = q_n[i] * _23[i] * scale;                        // [kda_k1.cpp:33]
+      dg_c[i] = fmaf(-dk_r[i], to_float(to<bf16>(k_r)), fmaf(-dk_i[i], to_float(to<bf16>(k_i)), fmaf(dk_d[i], to_float(to<bf16>(k_d)), dq_d[i] * to_float(to<bf16>(q_d)))));  // [kda_k1.cpp:29]
     }
     store4<true>(&dg_c_shared[row * 128 + 4 * lane], &dg_c[0]);
     store4<true>(&dg_c_shared[row * 128 + 64 + 4 * lane], &dg_c[4]);
     block_barrier();  // dg_c_shared is complete
+    kda_k1_bwd_stage<aligned>(arguments, shared, head, number + 2, begin, end, slot, record == 0 ? 2 : record - 1);
     float dg_c_column[8];
     #pragma unroll
     for (int i = 0; i < 8; ++i) dg_c_column[i] = dg_c_shared[(first_row + i) * 128 + column];
     // suffix sum of dg_c: inside blocks of 8 rows, absent rows skipped                 // [kda_k1.cpp:29]
-    float _suffix_dg_c[8];
+    float _49[8];
     #pragma unroll
     for (int i = 7; i >= 0; --i) {
       const float term = first_row + i < tile.rows ? dg_c_column[i] : 0.0f;
-      _suffix_dg_c[i] = i == 7 ? term : _suffix_dg_c[i + 1] + term;
+      _49[i] = i == 7 ? term : _49[i + 1] + term;
     }
-    dg_c_blocks[block * 128 + column] = _suffix_dg_c[0];
+    dg_c_blocks[block * 128 + column] = _49[0];
     block_barrier();  // dg_c_blocks is complete
     // and the blocks after
-    float _suffix_dg_c_before = 0.0f;
-    float _suffix_dg_c_carry = 0.0f;
+    float _49_before = 0.0f;
+    float _49_carry = 0.0f;
     #pragma unroll
     for (int b = 1; b >= 0; --b) {
-      if (b == block) _suffix_dg_c_before = _suffix_dg_c_carry;
-      _suffix_dg_c_carry += dg_c_blocks[b * 128 + column];
+      if (b == block) _49_before = _49_carry;
+      _49_carry += dg_c_blocks[b * 128 + column];
     }
     #pragma unroll
-    for (int i = 0; i < 8; ++i) _52[i] = _52_before + _52[i];
-    const float dg_T = to_float((dg_T_staged)[column]);                 // [kda_k1.cpp:47]
+    for (int i = 0; i < 8; ++i) _49[i] = _49_before + _49[i];
     float dz[8];
-    float _dz_g_raw_plus_dt_bias[8];
+    float _53[8];
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
-      const float dg = _suffix_dg_c[i] + dg_T;                          // [kda_k1.cpp:28]
-      dz[i] = dg * (_z_times_z[i] * _rcp_exp2_minus_abs_z[i]) * lower_bound;            // [kda_k1.cpp:28]
-      _dz_g_raw_plus_dt_bias[i] = dz[i] * _g_raw_plus_dt_bias[i];       // [kda_k1.cpp:27]
+      const float dg = _49[i] + dg_T;                                   // [kda_k1.cpp:28]
+      dz[i] = dg * (_21[i] * _18[i]) * lower_bound;                     // [kda_k1.cpp:28]
+      _53[i] = dz[i] * _9[i];                                           // [kda_k1.cpp:27]
     }
-    // sum over the rows of _dz_g_raw_plus_dt_bias: blocks of 8 rows first              // [kda_k1.cpp:27]
-    float _total_dz_block = 0.0f;
+    // sum over the rows of _53: blocks of 8 rows first                 // [kda_k1.cpp:27]
+    float _54_block = 0.0f;
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
-      if (first_row + i < tile.rows) _total_dz_block = i == 0 ? _dz_g_raw_plus_dt_bias[i] : _total_dz_block + _dz_g_raw_plus_dt_bias[i];
+      if (first_row + i < tile.rows) _54_block = i == 0 ? _53[i] : _54_block + _53[i];
     }
-    _dz_g_raw_plus_dt_bias_blocks[block * 128 + column] = _total_dz_block;
+    _53_blocks[block * 128 + column] = _54_block;
     float dg_raw[8];
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
       dg_raw[i] = dz[i] * _exp_A_log;                                   // [kda_k1.cpp:27]
     }
     // sum over the rows of dg_raw: blocks of 8 rows first              // [kda_k1.cpp:27]
-    float _total_dg_raw_block = 0.0f;
+    float _57_block = 0.0f;
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
-      if (first_row + i < tile.rows) _total_dg_raw_block = i == 0 ? dg_raw[i] : _total_dg_raw_block + dg_raw[i];
+      if (first_row + i < tile.rows) _57_block = i == 0 ? dg_raw[i] : _57_block + dg_raw[i];
     }
-    dg_raw_blocks[block * 128 + column] = _total_dg_raw_block;
+    dg_raw_blocks[block * 128 + column] = _57_block;
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
-      if (first_row + i < tile.rows) arguments.dg_raw.at(tile.batch, tile.token + (first_row + i), head)[column] = to<bf16>(dg_raw[i]);  // [kda_k1.cpp:21]
+      if (first_row + i < tile.rows) row_of<aligned>(here.dg_raw, arguments.dg_raw.token, (first_row + i))[column] = to<bf16>(dg_raw[i]);  // [kda_k1.cpp:21]
     }
-    block_barrier();  // _56_blocks is complete
-    kda_k1_bwd_stage<aligned>(arguments, shared, head, number + 2, begin, end, slot);
-    float _57 = _56_blocks[column];                                     // [kda_k1.cpp:27]
+    block_barrier();  // _53_blocks is complete
+    float _54 = _53_blocks[column];                                     // [kda_k1.cpp:27]
     #pragma unroll
-    for (int b = 1; b < 2; ++b) _total_dz += _dz_g_raw_plus_dt_bias_blocks[b * 128 + column];
-    _sum_total_dz_sum += _total_dz;                                     // [kda_k1.cpp:27]
-    float _total_dg_raw = dg_raw_blocks[column];                        // [kda_k1.cpp:27]
+    for (int b = 1; b < 2; ++b) _54 += _53_blocks[b * 128 + column];
+    _55_sum += _54;                                                     // [kda_k1.cpp:27]
+    float _57 = dg_raw_blocks[column];                                  // [kda_k1.cpp:27]
     #pragma unroll
-    for (int b = 1; b < 2; ++b) _total_dg_raw += dg_raw_blocks[b * 128 + column];
-    ddt_bias_sum += _total_dg_raw;                                      // [kda_k1.cpp:27]
+    for (int b = 1; b < 2; ++b) _57 += dg_raw_blocks[b * 128 + column];
+    ddt_bias_sum += _57;                                                // [kda_k1.cpp:27]
+    const float _37 = approx_exp2(-fabsf(beta_raw) * log2e);            // [kda_k1.cpp:50]
+    const float _39 = approx_rcp_normal(1.0f + _37);                    // [kda_k1.cpp:50]
+    const float dbeta_raw = dbeta * (_37 * _39 * _39);                  // [kda_k1.cpp:50]
+    if (row < tile.rows && lane == 0) *(row_of<aligned>(here.dbeta_raw, arguments.dbeta_raw.token, row)) = to<bf16>(dbeta_raw);  // [kda_k1.cpp:22]
   }
-  if (block == 0) arguments._sum_total_dz_sum_partial[(head * arguments.segments + segment) * 128 + column] = _sum_total_dz_sum;
+  if (block == 0) arguments._55_sum_partial[(head * arguments.segments + segment) * 128 + column] = _55_sum;
   if (block == 0) arguments.ddt_bias_sum_partial[(head * arguments.segments + segment) * 128 + column] = ddt_bias_sum;
 }
 
@@ -475,7 +506,7 @@ KD_KERNEL(256, 0) void kda_k1_bwd_segments(const Arguments arguments) {
   const int part = static_cast<int>(threadIdx.x) / 32;
 
    {
-    const float* terms = arguments._sum_total_dz_sum_partial + head * arguments.segments * 128 + column;
+    const float* terms = arguments._55_sum_partial + head * arguments.segments * 128 + column;
     float sum = 0.0f;
     if (column < 128) {
       sum = tree_part(arguments.segments, part, 8, [&](long long segment) {
@@ -486,7 +517,7 @@ KD_KERNEL(256, 0) void kda_k1_bwd_segments(const Arguments arguments) {
     block_barrier();  // parts is complete
     if (part == 0 && column < 128) {
       const float* p = parts + threadIdx.x;
-      arguments._sum_total_dz_sum_columns[head * 128 + column] = ((p[0] + p[32]) + (p[64] + p[96])) + ((p[128] + p[160]) + (p[192] + p[224]));
+      arguments._55_sum_columns[head * 128 + column] = ((p[0] + p[32]) + (p[64] + p[96])) + ((p[128] + p[160]) + (p[192] + p[224]));
     }
     block_barrier();  // every thread is done with parts
   }
@@ -517,15 +548,15 @@ KD_FUNCTION void kda_k1_bwd_finish_body(const Arguments& arguments) {
   (void)lane;
   const long long head = blockIdx.x;
   (void)head;
-  float _sum_total_dz[8];
-  load4<true>(arguments._sum_total_dz_sum_columns + head * 128 + 4 * lane, &_sum_total_dz[0]);
-  load4<true>(arguments._sum_total_dz_sum_columns + head * 128 + 64 + 4 * lane, &_sum_total_dz[4]);
+  float _55[8];
+  load4<true>(arguments._55_sum_columns + head * 128 + 4 * lane, &_55[0]);
+  load4<true>(arguments._55_sum_columns + head * 128 + 64 + 4 * lane, &_55[4]);
   float ddt_bias[8];
   load4<true>(arguments.ddt_bias_sum_columns + head * 128 + 4 * lane, &ddt_bias[0]);
   load4<true>(arguments.ddt_bias_sum_columns + head * 128 + 64 + 4 * lane, &ddt_bias[4]);
-  const float _row_sum_sum_total_dz = row_sum(_sum_total_dz, lane);     // [kda_k1.cpp:27]
+  const float _56 = row_sum(_55, lane);                                 // [kda_k1.cpp:27]
   const float A_log = to_float(*(arguments.A_log + head));              // [kda_k1.cpp:23]
-  const float dA_log = _row_sum_sum_total_dz * expf(A_log);             // [kda_k1.cpp:27]
+  const float dA_log = _56 * expf(A_log);                               // [kda_k1.cpp:27]
   if (threadIdx.x == 0) *(arguments.dA_log + head) = to<float>(dA_log);                 // [kda_k1.cpp:23]
   if (threadIdx.x < 16) store_row<aligned>(arguments.ddt_bias + head * 128, lane, ddt_bias);        // [kda_k1.cpp:23]
 }

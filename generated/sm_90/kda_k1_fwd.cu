@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // kda_k1 forward: KDA preamble: normalised q and k, bounded gate, decay products of a chunk
 //   anchor=none gt=k2 handover=raw
-//   spec a25b27c2244acaac  sm_90  tile 16 rows x 128 columns in 1 step  threads=256,tiles_per_block=8,min_blocks=2,heads_fastest=1,stages=2
+//   spec a25b27c2244acaac  sm_90  tile 16 rows x 128 columns in 1 step  threads=256,tiles_per_block=8,min_blocks=4,heads_fastest=1,stages=2
 //   remake: kdagen emit kda_k1 --pass fwd
 //
 //   q_inv = rsqrt(sum_d(q*q) + eps)                                                                      [spec:25]
@@ -52,6 +52,20 @@ struct Arguments {
   long long sequences;
   long long tiles;
   long long segments;
+};
+
+/// What thread 0 says of the tile in a slot: where it lies, and where its first row is in the tensors that are not staged.
+struct Slot {
+  StagedTile tile;
+  const bf16* v;
+  const bf16* beta_raw;
+  bf16* q_d;
+  bf16* k_d;
+  bf16* k_i;
+  bf16* k_r;
+  float* g_T;
+  bf16* v_out;
+  bf16* beta;
 };
 
 // Row map: 16 lanes a row; lane l owns the columns 4l..4l+3 (x[0..3]) and 64+4l..64+4l+3 (x[4..7]).
@@ -107,32 +121,57 @@ KD_ENTRY(kda_k1_fwd_first_tile_i64, Arguments);
 /// Asks for the operands of tile `number`, one of the block's tiles begin..end-1. aligned: thread 0 asks the copy engine,
 /// and whoever waits for the slot's counter sees them. Else all threads copy; seen after a barrier.
 template <bool aligned>
-KD_FUNCTION void kda_k1_fwd_stage(const Arguments& arguments, float* shared, long long head, long long number, long long begin, long long end, int slot) {
+KD_FUNCTION void kda_k1_fwd_stage(const Arguments& arguments, float* shared, long long head, long long number, long long begin, long long end, int slot, int record) {
   if (number >= end || (aligned && threadIdx.x != 0)) return;
   Arrival* const arrivals = reinterpret_cast<Arrival*>(shared + 2432);
-  StagedTile* const staged_tiles = reinterpret_cast<StagedTile*>(shared + 2436);
+  Slot* const slots = reinterpret_cast<Slot*>(shared + 2436);
+  Slot& next = slots[record];
   (void)arrivals, (void)head;
   if (threadIdx.x == 0) {
     const long long* const first_tile = arguments.cu_seqlens != nullptr ? arguments.first_tile : nullptr;
-    const StagedTile& before = staged_tiles[slot == 0 ? 1 : slot - 1];
-    staged_tiles[slot] = number == begin
+    const Slot& before = slots[record == 0 ? 2 : record - 1];
+    const StagedTile where = number == begin
         ? find_staged_tile(number, 16, arguments.tokens, arguments.sequences, first_tile, arguments.sequence_start)
-        : next_staged_tile(before, 16, arguments.tokens, arguments.sequences, first_tile, arguments.sequence_start);
+        : next_staged_tile(before.tile, 16, arguments.tokens, arguments.sequences, first_tile, arguments.sequence_start);
+    next.tile = where;
+    if (number != begin && where.batch == before.tile.batch && where.sequence == before.tile.sequence) {
+      // the next 16 rows of the same sequence
+      next.v = before.v + 16 * arguments.v.token;
+      next.beta_raw = before.beta_raw + 16 * arguments.beta_raw.token;
+      next.q_d = before.q_d + 16 * arguments.q_d.token;
+      next.k_d = before.k_d + 16 * arguments.k_d.token;
+      next.k_i = before.k_i + 16 * arguments.k_i.token;
+      next.k_r = before.k_r + 16 * arguments.k_r.token;
+      next.g_T = before.g_T + arguments.g_T.tile;
+      next.v_out = before.v_out + 16 * arguments.v_out.token;
+      next.beta = before.beta + 16 * arguments.beta.token;
+    }
+    else {
+      next.v = arguments.v.at(where.batch, where.token, head);
+      next.beta_raw = arguments.beta_raw.at(where.batch, where.token, head);
+      next.q_d = arguments.q_d.at(where.batch, where.token, head);
+      next.k_d = arguments.k_d.at(where.batch, where.token, head);
+      next.k_i = arguments.k_i.at(where.batch, where.token, head);
+      next.k_r = arguments.k_r.at(where.batch, where.token, head);
+      next.g_T = arguments.g_T.at(head, number, 0);
+      next.v_out = arguments.v_out.at(where.batch, where.token, head);
+      next.beta = arguments.beta.at(where.batch, where.token, head);
+    }
   }
-  if constexpr (!aligned) block_barrier();  // staged_tiles[slot] is complete
-  const Tile tile = tile_of(staged_tiles[slot]);
-  float* const operands = shared + 2464 + slot * 3072;
+  if constexpr (!aligned) block_barrier();  // the record is complete
+  const Tile tile = tile_of(next.tile);
+  float* const operands = shared + 2528 + slot * 3072;
   if constexpr (aligned) {
-    expect_bytes(&arrivals[slot], tile.rows > 0 ? 12288 : 0, &staged_tiles[slot]);
+    expect_bytes(&arrivals[slot], tile.rows > 0 ? 12288 : 0, &next);
     if (tile.rows == 0) return;
     fetch_box(operands + 0, arguments.q_map, tile.token, head, tile.batch, &arrivals[slot]);
     fetch_box(operands + 1024, arguments.k_map, tile.token, head, tile.batch, &arrivals[slot]);
     fetch_box(operands + 2048, arguments.g_raw_map, tile.token, head, tile.batch, &arrivals[slot]);
   }
   else {
-    copy_box(reinterpret_cast<bf16*>(operands + 0), arguments.q.at(tile.batch, tile.token, head), arguments.q.token, tile.rows > 0 ? tile.rows : 0, 128, 256);
-    copy_box(reinterpret_cast<bf16*>(operands + 1024), arguments.k.at(tile.batch, tile.token, head), arguments.k.token, tile.rows > 0 ? tile.rows : 0, 128, 256);
-    copy_box(reinterpret_cast<bf16*>(operands + 2048), arguments.g_raw.at(tile.batch, tile.token, head), arguments.g_raw.token, tile.rows > 0 ? tile.rows : 0, 128, 256);
+    copy_box(reinterpret_cast<bf16*>(operands + 0), arguments.q.at(tile.batch, tile.token, head), arguments.q.token, tile.rows > 0 ? tile.rows : 0, 16, 128, 256);
+    copy_box(reinterpret_cast<bf16*>(operands + 1024), arguments.k.at(tile.batch, tile.token, head), arguments.k.token, tile.rows > 0 ? tile.rows : 0, 16, 128, 256);
+    copy_box(reinterpret_cast<bf16*>(operands + 2048), arguments.g_raw.at(tile.batch, tile.token, head), arguments.g_raw.token, tile.rows > 0 ? tile.rows : 0, 16, 128, 256);
   }
 }
 
@@ -153,24 +192,26 @@ KD_FUNCTION void kda_k1_fwd_tiles(const Arguments& arguments, float* shared) {
   const long long begin = group * 8, end = begin + 8 < arguments.tiles ? begin + 8 : arguments.tiles;
   // Operands travel 2 tiles ahead.
   Arrival* const arrivals = reinterpret_cast<Arrival*>(shared + 2432);
-  const StagedTile* const staged_tiles = reinterpret_cast<StagedTile*>(shared + 2436);
+  const Slot* const slots = reinterpret_cast<Slot*>(shared + 2436);
   if (aligned && threadIdx.x == 0) {
     for (int slot = 0; slot < 2; ++slot) initialise_arrival(&arrivals[slot]);
     publish_arrivals();
   }
   block_barrier();  // arrivals is complete
-  for (int ahead = 0; ahead < 2; ++ahead) kda_k1_fwd_stage<aligned>(arguments, shared, head, begin + ahead, begin, end, ahead);
-  int slot = 0;
+  for (int ahead = 0; ahead < 2; ++ahead) kda_k1_fwd_stage<aligned>(arguments, shared, head, begin + ahead, begin, end, ahead, ahead);
+  // One record more than slots: the last tile's is read to its end, while the next operands are asked for.
+  int slot = 0, record = 0;
   unsigned phase = 0;
   const float A_log = to_float(*(arguments.A_log + head));              // [kda_k1.cpp:23]
   const float _exp_A_log = expf(A_log);                                 // [kda_k1.cpp:27]
   const float dt_bias = to_float((arguments.dt_bias + head * 128)[column]);             // [kda_k1.cpp:23]
   const long long segment = group;
   const long long first = segment * 8, last = first + 8 < arguments.tiles ? first + 8 : arguments.tiles;
-  for (long long number = first; number < last; ++number, next_slot(slot, phase, 2)) {
+  for (long long number = first; number < last; ++number, next_slot(slot, phase, 2), record = record == 2 ? 0 : record + 1) {
     if constexpr (aligned) wait_for(&arrivals[slot], phase);
     else block_barrier();  // the slot is complete
-    const Tile tile = tile_of(staged_tiles[slot]);
+    const Slot& here = slots[record];
+    const Tile tile = tile_of(here.tile);
     if (tile.rows == 0) {
       // after the last sequence: dead rows are set to 0
       const float zeros[8] = {0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f};
@@ -184,33 +225,33 @@ KD_FUNCTION void kda_k1_fwd_tiles(const Arguments& arguments, float* shared) {
       }
       if (step_row == 0) store_row<aligned>(arguments.g_T.at(head, number, 0), lane, zeros);
       block_barrier();  // every thread has read where the tile lies
-      kda_k1_fwd_stage<aligned>(arguments, shared, head, number + 2, begin, end, slot);
+      kda_k1_fwd_stage<aligned>(arguments, shared, head, number + 2, begin, end, slot, record == 0 ? 2 : record - 1);
       continue;
     }
-    const float* const operands = shared + 2464 + slot * 3072;
+    const float* const operands = shared + 2528 + slot * 3072;
     const bf16* const q_staged = reinterpret_cast<const bf16*>(operands);
     const bf16* const k_staged = reinterpret_cast<const bf16*>(operands + 1024);
     const bf16* const g_raw_staged = reinterpret_cast<const bf16*>(operands + 2048);
 
     float v[8];                                                         // [kda_k1.cpp:22]
-    load_row<aligned>(arguments.v.at(tile.batch, tile.token + row, head), lane, row < tile.rows, v);
-    const float beta_raw = row < tile.rows ? to_float(*(arguments.beta_raw.at(tile.batch, tile.token + row, head))) : 0.0f;  // [kda_k1.cpp:22]
+    load_row<aligned>(row_of<aligned>(here.v, arguments.v.token, row), lane, row < tile.rows && arguments.v_out.data != arguments.v.data, v);
+    const float beta_raw = row < tile.rows ? to_float(*(row_of<aligned>(here.beta_raw, arguments.beta_raw.token, row))) : 0.0f;  // [kda_k1.cpp:22]
     float q[8];                                                         // [kda_k1.cpp:21]
-    load_row<aligned>((q_staged + row * 128), lane, row < tile.rows, q);
+    load_row<aligned>((q_staged + row * 128), lane, true, q);
     const float _2 = row_dot(q, q, lane);                               // [kda_k1.cpp:25]
     float k[8];                                                         // [kda_k1.cpp:21]
-    load_row<aligned>((k_staged + row * 128), lane, row < tile.rows, k);
+    load_row<aligned>((k_staged + row * 128), lane, true, k);
     const float _6 = row_dot(k, k, lane);                               // [kda_k1.cpp:26]
     float g_raw[8];                                                     // [kda_k1.cpp:21]
     #pragma unroll
-    for (int i = 0; i < 8; ++i) g_raw[i] = first_row + i < tile.rows ? to_float((g_raw_staged + (first_row + i) * 128)[column]) : 0.0f;
+    for (int i = 0; i < 8; ++i) g_raw[i] = to_float((g_raw_staged + (first_row + i) * 128)[column]);
     float g[8];
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
-      const float z = _exp_A_log * (g_raw[i] + dt_bias);                // [kda_k1.cpp:27]
-      const float _exp2_minus_abs_z = approx_exp2(-fabsf(z) * log2e);   // [kda_k1.cpp:28]
-      const float _rcp_exp2_minus_abs_z = approx_rcp(1.0f + _exp2_minus_abs_z);         // [kda_k1.cpp:28]
-      g[i] = (0.0f <= z ? _rcp_exp2_minus_abs_z : _exp2_minus_abs_z * _rcp_exp2_minus_abs_z) * log2e_lower_bound;  // [kda_k1.cpp:28]
+      const float z = _8 * (g_raw[i] + dt_bias);                        // [kda_k1.cpp:27]
+      const float _15 = approx_exp2(-fabsf(z) * log2e);                 // [kda_k1.cpp:28]
+      const float _18 = approx_rcp_normal(1.0f + _15);                  // [kda_k1.cpp:28]
+      g[i] = (0.0f <= z ? _18 : _15 * _18) * log2e_lower_bound;         // [kda_k1.cpp:28]
     }
     // cumulative sum of g: inside blocks of 8 rows, absent rows skipped                // [kda_k1.cpp:29]
     float g_c_column[8];
@@ -220,19 +261,9 @@ KD_FUNCTION void kda_k1_fwd_tiles(const Arguments& arguments, float* shared) {
       g_c_column[i] = i == 0 ? term : g_c_column[i - 1] + term;
     }
     g_blocks[block * 128 + column] = g_c_column[7];
-    if (row < tile.rows) store_row<aligned>(arguments.v_out.at(tile.batch, tile.token + row, head), lane, v);  // [kda_k1.cpp:49]
-    const bool beta_7 = 0.0f <= beta_raw;                               // [kda_k1.cpp:50]
-    const float beta = fabsf(beta_raw);                                 // [kda_k1.cpp:50]
-    const float beta_2 = -beta;                                         // [kda_k1.cpp:50]
-    const float beta_3 = beta_2 * log2e;                                // [kda_k1.cpp:50]
-    const float beta_4 = approx_exp2(beta_3);                           // [kda_k1.cpp:50]
-    const float beta_5 = 1.0f + beta_4;                                 // [kda_k1.cpp:50]
-    const float beta_6 = approx_rcp(beta_5);                            // [kda_k1.cpp:50]
-    const float beta_8 = beta_4 * beta_6;                               // [kda_k1.cpp:50]
-    const float beta_9 = beta_7 ? beta_6 : beta_8;                      // [kda_k1.cpp:50]
-    if (row < tile.rows && lane == 0) *(arguments.beta.at(tile.batch, tile.token + row, head)) = to<bf16>(beta_9);  // [kda_k1.cpp:50]
+    if (arguments.v_out.data != arguments.v.data && row < tile.rows) store_row<aligned>(row_of<aligned>(here.v_out, arguments.v_out.token, row), lane, v);  // [kda_k1.cpp:49]
     block_barrier();  // g_blocks is complete
-    kda_k1_fwd_stage<aligned>(arguments, shared, head, number + 2, begin, end, slot);
+    kda_k1_fwd_stage<aligned>(arguments, shared, head, number + 2, begin, end, slot, record == 0 ? 2 : record - 1);
     // and the blocks before
     float g_c_column_before = 0.0f;
     float g_c_column_carry = 0.0f;
@@ -246,12 +277,12 @@ KD_FUNCTION void kda_k1_fwd_tiles(const Arguments& arguments, float* shared) {
     float g_T = g_blocks[column];                                       // [kda_k1.cpp:29]
     #pragma unroll
     for (int b = 1; b < 2; ++b) g_T += g_blocks[b * 128 + column];
-    if (block == 0) (arguments.g_T.at(head, number, 0))[column] = to<float>(g_T);       // [kda_k1.cpp:47]
+    if (block == 0) (here.g_T)[column] = to<float>(g_T);                // [kda_k1.cpp:47]
     #pragma unroll
     for (int i = 0; i < 8; ++i) g_c_shared[(first_row + i) * 128 + column] = g_c_column[i];
-    const float _exp2_g_T_column = approx_exp2(g_T);                    // [kda_k1.cpp:36]
-    if (block == 0) _exp2_g_T_shared[column] = _exp2_g_T_column;
-    const float q_inv = approx_rsqrt(_row_sum_q_q + eps);               // [kda_k1.cpp:25]
+    const float _28_column = approx_exp2_normal(g_T);                   // [kda_k1.cpp:36]
+    if (block == 0) _28_shared[column] = _28_column;
+    const float q_inv = approx_rsqrt_normal(_2 + eps);                  // [kda_k1.cpp:25]
     float q_n[8];
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
@@ -265,11 +296,11 @@ KD_FUNCTION void kda_k1_fwd_tiles(const Arguments& arguments, float* shared) {
     float q_d[8];
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
-      _exp2_g_c[i] = approx_exp2(g_c[i]);                               // [kda_k1.cpp:33]
-      q_d[i] = q_n[i] * _exp2_g_c[i] * scale;                           // [kda_k1.cpp:33]
+      _23[i] = approx_exp2_normal(g_c[i]);                              // [kda_k1.cpp:33]
+      q_d[i] = q_n[i] * _23[i] * scale;                                 // [kda_k1.cpp:33]
     }
-    if (row < tile.rows) store_row<aligned>(arguments.q_d.at(tile.batch, tile.token + row, head), lane, q_d);  // [kda_k1.cpp:33]
-    const float k_inv = approx_rsqrt(_row_sum_k_k + eps);               // [kda_k1.cpp:26]
+    if (row < tile.rows) store_row<aligned>(row_of<aligned>(here.q_d, arguments.q_d.token, row), lane, q_d);  // [kda_k1.cpp:33]
+    const float k_inv = approx_rsqrt_normal(_6 + eps);                  // [kda_k1.cpp:26]
     float k_n[8];
     float k_d[8];
     #pragma unroll
@@ -277,34 +308,44 @@ KD_FUNCTION void kda_k1_fwd_tiles(const Arguments& arguments, float* shared) {
       k_n[i] = k[i] * k_inv;                                            // [kda_k1.cpp:26]
       k_d[i] = k_n[i] * _exp2_g_c[i];                                   // [kda_k1.cpp:34]
     }
-    if (row < tile.rows) store_row<aligned>(arguments.k_d.at(tile.batch, tile.token + row, head), lane, k_d);  // [kda_k1.cpp:34]
-    float _exp2_minus_g_c[8];
+    if (row < tile.rows) store_row<aligned>(row_of<aligned>(here.k_d, arguments.k_d.token, row), lane, k_d);  // [kda_k1.cpp:34]
+    float _27[8];
     float k_i[8];
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
-      _exp2_minus_g_c[i] = approx_exp2(-g_c[i]);                        // [kda_k1.cpp:35]
-      k_i[i] = k_n[i] * _exp2_minus_g_c[i];                             // [kda_k1.cpp:35]
+      _27[i] = approx_exp2_normal(-g_c[i]);                             // [kda_k1.cpp:35]
+      k_i[i] = k_n[i] * _27[i];                                         // [kda_k1.cpp:35]
     }
-    if (row < tile.rows) store_row<aligned>(arguments.k_i.at(tile.batch, tile.token + row, head), lane, k_i);  // [kda_k1.cpp:35]
-    float _exp2_g_T[8];
-    load4<true>(&_exp2_g_T_shared[4 * lane], &_exp2_g_T[0]);
-    load4<true>(&_exp2_g_T_shared[64 + 4 * lane], &_exp2_g_T[4]);
+    if (row < tile.rows) store_row<aligned>(row_of<aligned>(here.k_i, arguments.k_i.token, row), lane, k_i);  // [kda_k1.cpp:35]
+    float _28[8];
+    load4<true>(&_28_shared[4 * lane], &_28[0]);
+    load4<true>(&_28_shared[64 + 4 * lane], &_28[4]);
     float k_r[8];
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
       k_r[i] = k_n[i] * (_exp2_g_T[i] * _exp2_minus_g_c[i]);            // [kda_k1.cpp:36]
     }
-    if (row < tile.rows) store_row<aligned>(arguments.k_r.at(tile.batch, tile.token + row, head), lane, k_r);  // [kda_k1.cpp:36]
+    if (row < tile.rows) store_row<aligned>(row_of<aligned>(here.k_r, arguments.k_r.token, row), lane, k_r);  // [kda_k1.cpp:36]
+    const bool beta_7 = 0.0f <= beta_raw;                               // [kda_k1.cpp:50]
+    const float beta = fabsf(beta_raw);                                 // [kda_k1.cpp:50]
+    const float beta_2 = -beta;                                         // [kda_k1.cpp:50]
+    const float beta_3 = beta_2 * log2e;                                // [kda_k1.cpp:50]
+    const float beta_4 = approx_exp2(beta_3);                           // [kda_k1.cpp:50]
+    const float beta_5 = 1.0f + beta_4;                                 // [kda_k1.cpp:50]
+    const float beta_6 = approx_rcp_normal(beta_5);                     // [kda_k1.cpp:50]
+    const float beta_8 = beta_4 * beta_6;                               // [kda_k1.cpp:50]
+    const float beta_9 = beta_7 ? beta_6 : beta_8;                      // [kda_k1.cpp:50]
+    if (row < tile.rows && lane == 0) *(row_of<aligned>(here.beta, arguments.beta.token, row)) = to<bf16>(beta_9);  // [kda_k1.cpp:50]
   }
 }
 
-KD_KERNEL(256, 2) void kda_k1_fwd(const __grid_constant__ Arguments arguments) {
+KD_KERNEL(256, 4) void kda_k1_fwd(const __grid_constant__ Arguments arguments) {
   KD_DYNAMIC_SHARED(float, shared);
   kda_k1_fwd_tiles<true>(arguments, shared);
 }
 KD_ENTRY(kda_k1_fwd, Arguments);
 
-KD_KERNEL(256, 2) void kda_k1_fwd_any(const __grid_constant__ Arguments arguments) {
+KD_KERNEL(256, 4) void kda_k1_fwd_any(const __grid_constant__ Arguments arguments) {
   KD_DYNAMIC_SHARED(float, shared);
   kda_k1_fwd_tiles<false>(arguments, shared);
 }

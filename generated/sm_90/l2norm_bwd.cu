@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // l2norm backward, derived: y = x / sqrt(sum(x^2) + eps)
-//   spec a34a05ef4ed127d1  sm_90  tile 16 rows x 128 columns in 1 step  threads=256,tiles_per_block=8,min_blocks=2,heads_fastest=1,stages=2
+//   spec a34a05ef4ed127d1  sm_90  tile 16 rows x 128 columns in 1 step  threads=256,tiles_per_block=8,min_blocks=4,heads_fastest=1,stages=2
 //   remake: kdagen emit l2norm --pass bwd
 //
 //   _rsqrt_row_sum_x_x = rsqrt(sum_d(x*x) + eps)                                                         [spec:11]
@@ -25,6 +25,12 @@ struct Arguments {
   long long sequences;
   long long tiles;
   long long segments;
+};
+
+/// What thread 0 says of the tile in a slot: where it lies, and where its first row is in the tensors that are not staged.
+struct Slot {
+  StagedTile tile;
+  bf16* dx;
 };
 
 // Row map: 16 lanes a row; lane l owns the columns 4l..4l+3 (x[0..3]) and 64+4l..64+4l+3 (x[4..7]).
@@ -80,30 +86,39 @@ KD_ENTRY(l2norm_bwd_first_tile_i64, Arguments);
 /// Asks for the operands of tile `number`, one of the block's tiles begin..end-1. aligned: thread 0 asks the copy engine,
 /// and whoever waits for the slot's counter sees them. Else all threads copy; seen after a barrier.
 template <bool aligned>
-KD_FUNCTION void l2norm_bwd_stage(const Arguments& arguments, float* shared, long long head, long long number, long long begin, long long end, int slot) {
+KD_FUNCTION void l2norm_bwd_stage(const Arguments& arguments, float* shared, long long head, long long number, long long begin, long long end, int slot, int record) {
   if (number >= end || (aligned && threadIdx.x != 0)) return;
   Arrival* const arrivals = reinterpret_cast<Arrival*>(shared + 0);
-  StagedTile* const staged_tiles = reinterpret_cast<StagedTile*>(shared + 4);
+  Slot* const slots = reinterpret_cast<Slot*>(shared + 4);
+  Slot& next = slots[record];
   (void)arrivals, (void)head;
   if (threadIdx.x == 0) {
     const long long* const first_tile = arguments.cu_seqlens != nullptr ? arguments.first_tile : nullptr;
-    const StagedTile& before = staged_tiles[slot == 0 ? 1 : slot - 1];
-    staged_tiles[slot] = number == begin
+    const Slot& before = slots[record == 0 ? 2 : record - 1];
+    const StagedTile where = number == begin
         ? find_staged_tile(number, 16, arguments.tokens, arguments.sequences, first_tile, arguments.sequence_start)
-        : next_staged_tile(before, 16, arguments.tokens, arguments.sequences, first_tile, arguments.sequence_start);
+        : next_staged_tile(before.tile, 16, arguments.tokens, arguments.sequences, first_tile, arguments.sequence_start);
+    next.tile = where;
+    if (number != begin && where.batch == before.tile.batch && where.sequence == before.tile.sequence) {
+      // the next 16 rows of the same sequence
+      next.dx = before.dx + 16 * arguments.dx.token;
+    }
+    else {
+      next.dx = arguments.dx.at(where.batch, where.token, head);
+    }
   }
-  if constexpr (!aligned) block_barrier();  // staged_tiles[slot] is complete
-  const Tile tile = tile_of(staged_tiles[slot]);
-  float* const operands = shared + 32 + slot * 3072;
+  if constexpr (!aligned) block_barrier();  // the record is complete
+  const Tile tile = tile_of(next.tile);
+  float* const operands = shared + 64 + slot * 3072;
   if constexpr (aligned) {
-    expect_bytes(&arrivals[slot], tile.rows > 0 ? 12288 : 0, &staged_tiles[slot]);
+    expect_bytes(&arrivals[slot], tile.rows > 0 ? 12288 : 0, &next);
     if (tile.rows == 0) return;
     fetch_box(operands + 0, arguments.x_map, tile.token, head, tile.batch, &arrivals[slot]);
     fetch_box(operands + 1024, arguments.dy_map, tile.token, head, tile.batch, &arrivals[slot]);
   }
   else {
-    copy_box(reinterpret_cast<bf16*>(operands + 0), arguments.x.at(tile.batch, tile.token, head), arguments.x.token, tile.rows > 0 ? tile.rows : 0, 128, 256);
-    copy_box(reinterpret_cast<float*>(operands + 1024), arguments.dy.at(tile.batch, tile.token, head), arguments.dy.token, tile.rows > 0 ? tile.rows : 0, 128, 256);
+    copy_box(reinterpret_cast<bf16*>(operands + 0), arguments.x.at(tile.batch, tile.token, head), arguments.x.token, tile.rows > 0 ? tile.rows : 0, 16, 128, 256);
+    copy_box(reinterpret_cast<float*>(operands + 1024), arguments.dy.at(tile.batch, tile.token, head), arguments.dy.token, tile.rows > 0 ? tile.rows : 0, 16, 128, 256);
   }
 }
 
@@ -121,21 +136,23 @@ KD_FUNCTION void l2norm_bwd_tiles(const Arguments& arguments, float* shared) {
   const long long begin = group * 8, end = begin + 8 < arguments.tiles ? begin + 8 : arguments.tiles;
   // Operands travel 2 tiles ahead.
   Arrival* const arrivals = reinterpret_cast<Arrival*>(shared + 0);
-  const StagedTile* const staged_tiles = reinterpret_cast<StagedTile*>(shared + 4);
+  const Slot* const slots = reinterpret_cast<Slot*>(shared + 4);
   if (aligned && threadIdx.x == 0) {
     for (int slot = 0; slot < 2; ++slot) initialise_arrival(&arrivals[slot]);
     publish_arrivals();
   }
   block_barrier();  // arrivals is complete
-  for (int ahead = 0; ahead < 2; ++ahead) l2norm_bwd_stage<aligned>(arguments, shared, head, begin + ahead, begin, end, ahead);
-  int slot = 0;
+  for (int ahead = 0; ahead < 2; ++ahead) l2norm_bwd_stage<aligned>(arguments, shared, head, begin + ahead, begin, end, ahead, ahead);
+  // One record more than slots: the last tile's is read to its end, while the next operands are asked for.
+  int slot = 0, record = 0;
   unsigned phase = 0;
   const long long segment = group;
   const long long first = segment * 8, last = first + 8 < arguments.tiles ? first + 8 : arguments.tiles;
-  for (long long number = first; number < last; ++number, next_slot(slot, phase, 2)) {
+  for (long long number = first; number < last; ++number, next_slot(slot, phase, 2), record = record == 2 ? 0 : record + 1) {
     if constexpr (aligned) wait_for(&arrivals[slot], phase);
     else block_barrier();  // the slot is complete
-    const Tile tile = tile_of(staged_tiles[slot]);
+    const Slot& here = slots[record];
+    const Tile tile = tile_of(here.tile);
     if (tile.rows == 0) {
       // after the last sequence: dead rows are set to 0
       const float zeros[8] = {0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f};
@@ -143,19 +160,19 @@ KD_FUNCTION void l2norm_bwd_tiles(const Arguments& arguments, float* shared) {
         store_row<aligned>(arguments.dx.at(tile.batch, tile.token + row, head), lane, zeros);
       }
       block_barrier();  // every thread has read where the tile lies
-      l2norm_bwd_stage<aligned>(arguments, shared, head, number + 2, begin, end, slot);
+      l2norm_bwd_stage<aligned>(arguments, shared, head, number + 2, begin, end, slot, record == 0 ? 2 : record - 1);
       continue;
     }
-    const float* const operands = shared + 32 + slot * 3072;
+    const float* const operands = shared + 64 + slot * 3072;
     const bf16* const x_staged = reinterpret_cast<const bf16*>(operands);
     const float* const dy_staged = operands + 1024;
 
     float x[8];                                                         // [l2norm.cpp:10]
-    load_row<aligned>((x_staged + row * 128), lane, row < tile.rows, x);
+    load_row<aligned>((x_staged + row * 128), lane, true, x);
     const float _2 = row_dot(x, x, lane);                               // [l2norm.cpp:11]
     float dy[8];                                                        // [l2norm.cpp:11]
-    load_row<aligned>((dy_staged + row * 128), lane, row < tile.rows, dy);
-    const float _5 = approx_rsqrt(_2 + eps);                            // [l2norm.cpp:11]
+    load_row<aligned>((dy_staged + row * 128), lane, true, dy);
+    const float _5 = approx_rsqrt_normal(_2 + eps);                     // [l2norm.cpp:11]
     float _6[8];
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
@@ -165,21 +182,21 @@ KD_FUNCTION void l2norm_bwd_tiles(const Arguments& arguments, float* shared) {
     float dx[8];
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
-      dx[i] = (dy[i] - _x_rsqrt_row_sum_x_x[i] * _row_sum_dy) * _rsqrt_row_sum_x_x;     // [l2norm.cpp:10]
+      dx[i] = fmaf(-_6[i], _8, dy[i]) * _5;                             // [l2norm.cpp:10]
     }
-    if (row < tile.rows) store_row<aligned>(arguments.dx.at(tile.batch, tile.token + row, head), lane, dx);  // [l2norm.cpp:10]
+    if (row < tile.rows) store_row<aligned>(row_of<aligned>(here.dx, arguments.dx.token, row), lane, dx);  // [l2norm.cpp:10]
     block_barrier();  // every thread is done with the operands
-    l2norm_bwd_stage<aligned>(arguments, shared, head, number + 2, begin, end, slot);
+    l2norm_bwd_stage<aligned>(arguments, shared, head, number + 2, begin, end, slot, record == 0 ? 2 : record - 1);
   }
 }
 
-KD_KERNEL(256, 2) void l2norm_bwd(const __grid_constant__ Arguments arguments) {
+KD_KERNEL(256, 4) void l2norm_bwd(const __grid_constant__ Arguments arguments) {
   KD_DYNAMIC_SHARED(float, shared);
   l2norm_bwd_tiles<true>(arguments, shared);
 }
 KD_ENTRY(l2norm_bwd, Arguments);
 
-KD_KERNEL(256, 2) void l2norm_bwd_any(const __grid_constant__ Arguments arguments) {
+KD_KERNEL(256, 4) void l2norm_bwd_any(const __grid_constant__ Arguments arguments) {
   KD_DYNAMIC_SHARED(float, shared);
   l2norm_bwd_tiles<false>(arguments, shared);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // l2norm forward: y = x / sqrt(sum(x^2) + eps)
-//   spec a34a05ef4ed127d1  sm_90  tile 16 rows x 128 columns in 1 step  threads=256,tiles_per_block=8,min_blocks=2,heads_fastest=1,stages=2
+//   spec a34a05ef4ed127d1  sm_90  tile 16 rows x 128 columns in 1 step  threads=256,tiles_per_block=8,min_blocks=4,heads_fastest=1,stages=4
 //   remake: kdagen emit l2norm --pass fwd
 //
 //   y = x*rsqrt(sum_d(x*x) + eps)    -> bf16                                                             [spec:11]
@@ -21,6 +21,12 @@ struct Arguments {
   long long sequences;
   long long tiles;
   long long segments;
+};
+
+/// What thread 0 says of the tile in a slot: where it lies, and where its first row is in the tensors that are not staged.
+struct Slot {
+  StagedTile tile;
+  bf16* y;
 };
 
 // Row map: 16 lanes a row; lane l owns the columns 4l..4l+3 (x[0..3]) and 64+4l..64+4l+3 (x[4..7]).
@@ -76,28 +82,37 @@ KD_ENTRY(l2norm_fwd_first_tile_i64, Arguments);
 /// Asks for the operands of tile `number`, one of the block's tiles begin..end-1. aligned: thread 0 asks the copy engine,
 /// and whoever waits for the slot's counter sees them. Else all threads copy; seen after a barrier.
 template <bool aligned>
-KD_FUNCTION void l2norm_fwd_stage(const Arguments& arguments, float* shared, long long head, long long number, long long begin, long long end, int slot) {
+KD_FUNCTION void l2norm_fwd_stage(const Arguments& arguments, float* shared, long long head, long long number, long long begin, long long end, int slot, int record) {
   if (number >= end || (aligned && threadIdx.x != 0)) return;
   Arrival* const arrivals = reinterpret_cast<Arrival*>(shared + 0);
-  StagedTile* const staged_tiles = reinterpret_cast<StagedTile*>(shared + 4);
+  Slot* const slots = reinterpret_cast<Slot*>(shared + 8);
+  Slot& next = slots[record];
   (void)arrivals, (void)head;
   if (threadIdx.x == 0) {
     const long long* const first_tile = arguments.cu_seqlens != nullptr ? arguments.first_tile : nullptr;
-    const StagedTile& before = staged_tiles[slot == 0 ? 1 : slot - 1];
-    staged_tiles[slot] = number == begin
+    const Slot& before = slots[record == 0 ? 4 : record - 1];
+    const StagedTile where = number == begin
         ? find_staged_tile(number, 16, arguments.tokens, arguments.sequences, first_tile, arguments.sequence_start)
-        : next_staged_tile(before, 16, arguments.tokens, arguments.sequences, first_tile, arguments.sequence_start);
+        : next_staged_tile(before.tile, 16, arguments.tokens, arguments.sequences, first_tile, arguments.sequence_start);
+    next.tile = where;
+    if (number != begin && where.batch == before.tile.batch && where.sequence == before.tile.sequence) {
+      // the next 16 rows of the same sequence
+      next.y = before.y + 16 * arguments.y.token;
+    }
+    else {
+      next.y = arguments.y.at(where.batch, where.token, head);
+    }
   }
-  if constexpr (!aligned) block_barrier();  // staged_tiles[slot] is complete
-  const Tile tile = tile_of(staged_tiles[slot]);
-  float* const operands = shared + 32 + slot * 1024;
+  if constexpr (!aligned) block_barrier();  // the record is complete
+  const Tile tile = tile_of(next.tile);
+  float* const operands = shared + 96 + slot * 1024;
   if constexpr (aligned) {
-    expect_bytes(&arrivals[slot], tile.rows > 0 ? 4096 : 0, &staged_tiles[slot]);
+    expect_bytes(&arrivals[slot], tile.rows > 0 ? 4096 : 0, &next);
     if (tile.rows == 0) return;
     fetch_box(operands + 0, arguments.x_map, tile.token, head, tile.batch, &arrivals[slot]);
   }
   else {
-    copy_box(reinterpret_cast<bf16*>(operands + 0), arguments.x.at(tile.batch, tile.token, head), arguments.x.token, tile.rows > 0 ? tile.rows : 0, 128, 256);
+    copy_box(reinterpret_cast<bf16*>(operands + 0), arguments.x.at(tile.batch, tile.token, head), arguments.x.token, tile.rows > 0 ? tile.rows : 0, 16, 128, 256);
   }
 }
 
@@ -113,23 +128,25 @@ KD_FUNCTION void l2norm_fwd_tiles(const Arguments& arguments, float* shared) {
   const long long head = head_number, group = group_number;
   (void)shared, (void)head;
   const long long begin = group * 8, end = begin + 8 < arguments.tiles ? begin + 8 : arguments.tiles;
-  // Operands travel 2 tiles ahead.
+  // Operands travel 4 tiles ahead.
   Arrival* const arrivals = reinterpret_cast<Arrival*>(shared + 0);
-  const StagedTile* const staged_tiles = reinterpret_cast<StagedTile*>(shared + 4);
+  const Slot* const slots = reinterpret_cast<Slot*>(shared + 8);
   if (aligned && threadIdx.x == 0) {
-    for (int slot = 0; slot < 2; ++slot) initialise_arrival(&arrivals[slot]);
+    for (int slot = 0; slot < 4; ++slot) initialise_arrival(&arrivals[slot]);
     publish_arrivals();
   }
   block_barrier();  // arrivals is complete
-  for (int ahead = 0; ahead < 2; ++ahead) l2norm_fwd_stage<aligned>(arguments, shared, head, begin + ahead, begin, end, ahead);
-  int slot = 0;
+  for (int ahead = 0; ahead < 4; ++ahead) l2norm_fwd_stage<aligned>(arguments, shared, head, begin + ahead, begin, end, ahead, ahead);
+  // One record more than slots: the last tile's is read to its end, while the next operands are asked for.
+  int slot = 0, record = 0;
   unsigned phase = 0;
   const long long segment = group;
   const long long first = segment * 8, last = first + 8 < arguments.tiles ? first + 8 : arguments.tiles;
-  for (long long number = first; number < last; ++number, next_slot(slot, phase, 2)) {
+  for (long long number = first; number < last; ++number, next_slot(slot, phase, 4), record = record == 4 ? 0 : record + 1) {
     if constexpr (aligned) wait_for(&arrivals[slot], phase);
     else block_barrier();  // the slot is complete
-    const Tile tile = tile_of(staged_tiles[slot]);
+    const Slot& here = slots[record];
+    const Tile tile = tile_of(here.tile);
     if (tile.rows == 0) {
       // after the last sequence: dead rows are set to 0
       const float zeros[8] = {0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f};
@@ -137,34 +154,34 @@ KD_FUNCTION void l2norm_fwd_tiles(const Arguments& arguments, float* shared) {
         store_row<aligned>(arguments.y.at(tile.batch, tile.token + row, head), lane, zeros);
       }
       block_barrier();  // every thread has read where the tile lies
-      l2norm_fwd_stage<aligned>(arguments, shared, head, number + 2, begin, end, slot);
+      l2norm_fwd_stage<aligned>(arguments, shared, head, number + 4, begin, end, slot, record == 0 ? 4 : record - 1);
       continue;
     }
-    const float* const operands = shared + 32 + slot * 1024;
+    const float* const operands = shared + 96 + slot * 1024;
     const bf16* const x_staged = reinterpret_cast<const bf16*>(operands);
 
     float x[8];                                                         // [l2norm.cpp:10]
-    load_row<aligned>((x_staged + row * 128), lane, row < tile.rows, x);
+    load_row<aligned>((x_staged + row * 128), lane, true, x);
     const float _2 = row_dot(x, x, lane);                               // [l2norm.cpp:11]
-    const float _5 = approx_rsqrt(_2 + eps);                            // [l2norm.cpp:11]
+    const float _5 = approx_rsqrt_normal(_2 + eps);                     // [l2norm.cpp:11]
     float y[8];
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
       y[i] = x[i] * _rsqrt_row_sum_x_x;                                 // [l2norm.cpp:11]
     }
-    if (row < tile.rows) store_row<aligned>(arguments.y.at(tile.batch, tile.token + row, head), lane, y);  // [l2norm.cpp:11]
+    if (row < tile.rows) store_row<aligned>(row_of<aligned>(here.y, arguments.y.token, row), lane, y);  // [l2norm.cpp:11]
     block_barrier();  // every thread is done with the operands
-    l2norm_fwd_stage<aligned>(arguments, shared, head, number + 2, begin, end, slot);
+    l2norm_fwd_stage<aligned>(arguments, shared, head, number + 4, begin, end, slot, record == 0 ? 4 : record - 1);
   }
 }
 
-KD_KERNEL(256, 2) void l2norm_fwd(const __grid_constant__ Arguments arguments) {
+KD_KERNEL(256, 4) void l2norm_fwd(const __grid_constant__ Arguments arguments) {
   KD_DYNAMIC_SHARED(float, shared);
   l2norm_fwd_tiles<true>(arguments, shared);
 }
 KD_ENTRY(l2norm_fwd, Arguments);
 
-KD_KERNEL(256, 2) void l2norm_fwd_any(const __grid_constant__ Arguments arguments) {
+KD_KERNEL(256, 4) void l2norm_fwd_any(const __grid_constant__ Arguments arguments) {
   KD_DYNAMIC_SHARED(float, shared);
   l2norm_fwd_tiles<false>(arguments, shared);
 }

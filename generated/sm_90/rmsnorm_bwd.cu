@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // rmsnorm backward, derived: y = weight * x / sqrt(mean(x^2) + eps)
-//   spec 42a9b56e26b8b6cf  sm_90  tile 16 rows x 128 columns in 1 step  threads=256,tiles_per_block=8,min_blocks=2,heads_fastest=1,stages=2
+//   spec 42a9b56e26b8b6cf  sm_90  tile 16 rows x 128 columns in 1 step  threads=256,tiles_per_block=8,min_blocks=4,heads_fastest=1,stages=2
 //   remake: kdagen emit rmsnorm --pass bwd
 //
 //   inv = rsqrt(sum_d(x*x)*0.0078125 + eps)                                                              [spec:12]
@@ -29,6 +29,12 @@ struct Arguments {
   long long sequences;
   long long tiles;
   long long segments;
+};
+
+/// What thread 0 says of the tile in a slot: where it lies, and where its first row is in the tensors that are not staged.
+struct Slot {
+  StagedTile tile;
+  bf16* dx;
 };
 
 // Row map: 16 lanes a row; lane l owns the columns 4l..4l+3 (x[0..3]) and 64+4l..64+4l+3 (x[4..7]).
@@ -84,30 +90,39 @@ KD_ENTRY(rmsnorm_bwd_first_tile_i64, Arguments);
 /// Asks for the operands of tile `number`, one of the block's tiles begin..end-1. aligned: thread 0 asks the copy engine,
 /// and whoever waits for the slot's counter sees them. Else all threads copy; seen after a barrier.
 template <bool aligned>
-KD_FUNCTION void rmsnorm_bwd_stage(const Arguments& arguments, float* shared, long long head, long long number, long long begin, long long end, int slot) {
+KD_FUNCTION void rmsnorm_bwd_stage(const Arguments& arguments, float* shared, long long head, long long number, long long begin, long long end, int slot, int record) {
   if (number >= end || (aligned && threadIdx.x != 0)) return;
   Arrival* const arrivals = reinterpret_cast<Arrival*>(shared + 2304);
-  StagedTile* const staged_tiles = reinterpret_cast<StagedTile*>(shared + 2308);
+  Slot* const slots = reinterpret_cast<Slot*>(shared + 2308);
+  Slot& next = slots[record];
   (void)arrivals, (void)head;
   if (threadIdx.x == 0) {
     const long long* const first_tile = arguments.cu_seqlens != nullptr ? arguments.first_tile : nullptr;
-    const StagedTile& before = staged_tiles[slot == 0 ? 1 : slot - 1];
-    staged_tiles[slot] = number == begin
+    const Slot& before = slots[record == 0 ? 2 : record - 1];
+    const StagedTile where = number == begin
         ? find_staged_tile(number, 16, arguments.tokens, arguments.sequences, first_tile, arguments.sequence_start)
-        : next_staged_tile(before, 16, arguments.tokens, arguments.sequences, first_tile, arguments.sequence_start);
+        : next_staged_tile(before.tile, 16, arguments.tokens, arguments.sequences, first_tile, arguments.sequence_start);
+    next.tile = where;
+    if (number != begin && where.batch == before.tile.batch && where.sequence == before.tile.sequence) {
+      // the next 16 rows of the same sequence
+      next.dx = before.dx + 16 * arguments.dx.token;
+    }
+    else {
+      next.dx = arguments.dx.at(where.batch, where.token, head);
+    }
   }
-  if constexpr (!aligned) block_barrier();  // staged_tiles[slot] is complete
-  const Tile tile = tile_of(staged_tiles[slot]);
-  float* const operands = shared + 2336 + slot * 3072;
+  if constexpr (!aligned) block_barrier();  // the record is complete
+  const Tile tile = tile_of(next.tile);
+  float* const operands = shared + 2368 + slot * 3072;
   if constexpr (aligned) {
-    expect_bytes(&arrivals[slot], tile.rows > 0 ? 12288 : 0, &staged_tiles[slot]);
+    expect_bytes(&arrivals[slot], tile.rows > 0 ? 12288 : 0, &next);
     if (tile.rows == 0) return;
     fetch_box(operands + 0, arguments.x_map, tile.token, head, tile.batch, &arrivals[slot]);
     fetch_box(operands + 1024, arguments.dy_map, tile.token, head, tile.batch, &arrivals[slot]);
   }
   else {
-    copy_box(reinterpret_cast<bf16*>(operands + 0), arguments.x.at(tile.batch, tile.token, head), arguments.x.token, tile.rows > 0 ? tile.rows : 0, 128, 256);
-    copy_box(reinterpret_cast<float*>(operands + 1024), arguments.dy.at(tile.batch, tile.token, head), arguments.dy.token, tile.rows > 0 ? tile.rows : 0, 128, 256);
+    copy_box(reinterpret_cast<bf16*>(operands + 0), arguments.x.at(tile.batch, tile.token, head), arguments.x.token, tile.rows > 0 ? tile.rows : 0, 16, 128, 256);
+    copy_box(reinterpret_cast<float*>(operands + 1024), arguments.dy.at(tile.batch, tile.token, head), arguments.dy.token, tile.rows > 0 ? tile.rows : 0, 16, 128, 256);
   }
 }
 
@@ -127,24 +142,26 @@ KD_FUNCTION void rmsnorm_bwd_tiles(const Arguments& arguments, float* shared) {
   const long long begin = group * 8, end = begin + 8 < arguments.tiles ? begin + 8 : arguments.tiles;
   // Operands travel 2 tiles ahead.
   Arrival* const arrivals = reinterpret_cast<Arrival*>(shared + 2304);
-  const StagedTile* const staged_tiles = reinterpret_cast<StagedTile*>(shared + 2308);
+  const Slot* const slots = reinterpret_cast<Slot*>(shared + 2308);
   if (aligned && threadIdx.x == 0) {
     for (int slot = 0; slot < 2; ++slot) initialise_arrival(&arrivals[slot]);
     publish_arrivals();
   }
   block_barrier();  // arrivals is complete
-  for (int ahead = 0; ahead < 2; ++ahead) rmsnorm_bwd_stage<aligned>(arguments, shared, head, begin + ahead, begin, end, ahead);
-  int slot = 0;
+  for (int ahead = 0; ahead < 2; ++ahead) rmsnorm_bwd_stage<aligned>(arguments, shared, head, begin + ahead, begin, end, ahead, ahead);
+  // One record more than slots: the last tile's is read to its end, while the next operands are asked for.
+  int slot = 0, record = 0;
   unsigned phase = 0;
   float weight[8];                                                      // [rmsnorm.cpp:11]
   load_row<aligned>(arguments.weight, lane, true, weight);
   const long long segment = group;
   float _sum_total_dy_x_inv_sum = 0.0f;
   const long long first = segment * 8, last = first + 8 < arguments.tiles ? first + 8 : arguments.tiles;
-  for (long long number = first; number < last; ++number, next_slot(slot, phase, 2)) {
+  for (long long number = first; number < last; ++number, next_slot(slot, phase, 2), record = record == 2 ? 0 : record + 1) {
     if constexpr (aligned) wait_for(&arrivals[slot], phase);
     else block_barrier();  // the slot is complete
-    const Tile tile = tile_of(staged_tiles[slot]);
+    const Slot& here = slots[record];
+    const Tile tile = tile_of(here.tile);
     if (tile.rows == 0) {
       // after the last sequence: dead rows are set to 0
       const float zeros[8] = {0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f};
@@ -152,38 +169,43 @@ KD_FUNCTION void rmsnorm_bwd_tiles(const Arguments& arguments, float* shared) {
         store_row<aligned>(arguments.dx.at(tile.batch, tile.token + row, head), lane, zeros);
       }
       block_barrier();  // every thread has read where the tile lies
-      rmsnorm_bwd_stage<aligned>(arguments, shared, head, number + 2, begin, end, slot);
+      rmsnorm_bwd_stage<aligned>(arguments, shared, head, number + 2, begin, end, slot, record == 0 ? 2 : record - 1);
       continue;
     }
-    const float* const operands = shared + 2336 + slot * 3072;
+    const float* const operands = shared + 2368 + slot * 3072;
     const bf16* const x_staged = reinterpret_cast<const bf16*>(operands);
     const float* const dy_staged = operands + 1024;
 
     float x[8];                                                         // [rmsnorm.cpp:10]
-    load_row<aligned>((x_staged + row * 128), lane, row < tile.rows, x);
+    load_row<aligned>((x_staged + row * 128), lane, true, x);
     const float _2 = row_dot(x, x, lane);                               // [rmsnorm.cpp:12]
     float dy[8];                                                        // [rmsnorm.cpp:13]
-    load_row<aligned>((dy_staged + row * 128), lane, row < tile.rows, dy);
+    load_row<aligned>((dy_staged + row * 128), lane, true, dy);
     float _8[8];
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
       _dy_weight[i] = dy[i] * weight[i];                                // [rmsnorm.cpp:13]
     }
-    const float inv = approx_rsqrt(_row_sum_x_x * 0.0078125f + eps);    // [rmsnorm.cpp:12]
-    float _x_inv[8];
+    const float inv = approx_rsqrt_normal(_2 * 0.0078125f + eps);       // [rmsnorm.cpp:12]
+    float _7[8];
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
       _x_inv[i] = x[i] * inv;                                           // [rmsnorm.cpp:13]
     }
-    const float _row_sum_dy_weight_x_inv = row_dot(_dy_weight, _x_inv, lane);           // [rmsnorm.cpp:10]
-    const float _mul_dy = _row_sum_dy_weight_x_inv * 0.0078125f;        // [rmsnorm.cpp:10]
+    const float _13 = row_dot(_8, _7, lane);                            // [rmsnorm.cpp:10]
+    float _15[8];
+    #pragma unroll
+    for (int i = 0; i < 8; ++i) {
+      _15[i] = -_7[i];                                                  // [rmsnorm.cpp:13]
+    }
+    const float _14 = _13 * 0.0078125f;                                 // [rmsnorm.cpp:10]
     float dx[8];
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
-      dx[i] = (_dy_weight[i] - _x_inv[i] * _mul_dy) * inv;              // [rmsnorm.cpp:10]
+      dx[i] = fmaf(_15[i], _14, _8[i]) * inv;                           // [rmsnorm.cpp:10]
     }
-    if (row < tile.rows) store_row<aligned>(arguments.dx.at(tile.batch, tile.token + row, head), lane, dx);  // [rmsnorm.cpp:10]
-    float _dy_x_inv[8];
+    if (row < tile.rows) store_row<aligned>(row_of<aligned>(here.dx, arguments.dx.token, row), lane, dx);  // [rmsnorm.cpp:10]
+    float _9[8];
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
       _dy_x_inv[i] = dy[i] * _x_inv[i];                                 // [rmsnorm.cpp:13]
@@ -191,7 +213,7 @@ KD_FUNCTION void rmsnorm_bwd_tiles(const Arguments& arguments, float* shared) {
     store4<true>(&_9_shared[row * 128 + 4 * lane], &_9[0]);
     store4<true>(&_9_shared[row * 128 + 64 + 4 * lane], &_9[4]);
     block_barrier();  // _9_shared is complete
-    rmsnorm_bwd_stage<aligned>(arguments, shared, head, number + 2, begin, end, slot);
+    rmsnorm_bwd_stage<aligned>(arguments, shared, head, number + 2, begin, end, slot, record == 0 ? 2 : record - 1);
     float _9_column[8];
     #pragma unroll
     for (int i = 0; i < 8; ++i) _dy_x_inv_column[i] = _dy_x_inv_shared[(first_row + i) * 128 + column];
@@ -211,13 +233,13 @@ KD_FUNCTION void rmsnorm_bwd_tiles(const Arguments& arguments, float* shared) {
   if (block == 0) arguments._sum_total_dy_x_inv_sum_partial[(head * arguments.segments + segment) * 128 + column] = _sum_total_dy_x_inv_sum;
 }
 
-KD_KERNEL(256, 2) void rmsnorm_bwd(const __grid_constant__ Arguments arguments) {
+KD_KERNEL(256, 4) void rmsnorm_bwd(const __grid_constant__ Arguments arguments) {
   KD_DYNAMIC_SHARED(float, shared);
   rmsnorm_bwd_tiles<true>(arguments, shared);
 }
 KD_ENTRY(rmsnorm_bwd, Arguments);
 
-KD_KERNEL(256, 2) void rmsnorm_bwd_any(const __grid_constant__ Arguments arguments) {
+KD_KERNEL(256, 4) void rmsnorm_bwd_any(const __grid_constant__ Arguments arguments) {
   KD_DYNAMIC_SHARED(float, shared);
   rmsnorm_bwd_tiles<false>(arguments, shared);
 }

@@ -312,32 +312,31 @@ KD_FUNCTION void write_first_tiles(const Index* cu_seqlens, long long sequences,
 // ---- Sums in the program's order ---------------------------------------------------------------------------------
 
 /// Scan at `row` of one number a row, in blocks of 8 rows: sums inside a block first, then added to the carry. Reads
-/// only the rows that take part; 0 for an absent row.
-template <bool exclusive, bool reverse>
+/// only the rows that take part, all of them at once: a thread adds what it does not need rather than wait for it.
+template <int chunk, bool exclusive, bool reverse>
 KD_FUNCTION float row_scan(const float* x, int row, int rows) {
-  if (row >= rows) return 0.0f;
-  const int blocks = (rows + 7) / 8, own = row / 8;
-  float carry = 0.0f;
+  constexpr int blocks = (chunk + 7) / 8;
+  float carry = 0.0f, result = 0.0f;
+#pragma unroll
   for (int k = 0; k < blocks; ++k) {
-    const int block = reverse ? blocks - 1 - k : k;
-    const int low = 8 * block, high = low + 8 < rows ? low + 8 : rows;
-    float sum = 0.0f, before = carry;
-    for (int j = 0; j < high - low; ++j) {
-      const int at = reverse ? high - 1 - j : low + j;
-      sum = j == 0 ? x[at] : sum + x[at];
-      if (exclusive && at == row) return before;
-      before = carry + sum;
-      if (!exclusive && at == row) return before;
+    float sum = 0.0f, total = carry;
+#pragma unroll
+    for (int j = 0; j < 8; ++j) {
+      const int at = 8 * (reverse ? blocks - 1 - k : k) + (reverse ? 7 - j : j);
+      if (exclusive && at == row) result = total;
+      sum += at < rows ? x[at] : 0.0f;
+      total = carry + sum;
+      if (!exclusive && at == row) result = total;
     }
-    if (block == own) return before;
-    carry = before;
+    carry = total;
   }
-  return carry;
+  return row < rows ? result : 0.0f;
 }
 
 /// The forward scan's last value.
+template <int chunk>
 KD_FUNCTION float row_total(const float* x, int rows) {
-  return rows > 0 ? row_scan<false, false>(x, rows - 1, rows) : 0.0f;
+  return rows > 0 ? row_scan<chunk, false, false>(x, rows - 1, rows) : 0.0f;
 }
 
 /// The sum of terms term(0..count-1) by the balanced tree over their numbers (neighbours first, padded with +0):
