@@ -57,6 +57,7 @@ KD_FUNCTION void run(const Arguments& arguments) {
     for (int i = 0; i < 4; ++i) sum[i] = shared[slot * 512 + static_cast<int>(threadIdx.x) * 4 + i];  // at: read
     if (fault != refilled_while_read) block_barrier();
     stage<fault>(arguments, arrivals, tiles, shared, number + slots, count);
+    if (fault == refilled_while_read) block_barrier();
     for (int i = 0; i < 4; ++i) {
       const long long at = token * columns + static_cast<int>(threadIdx.x) * 4 + i;
       if (at < arguments.tokens * columns) arguments.y[at] = 2.0f * sum[i];
