@@ -312,10 +312,11 @@ KD_FUNCTION void write_first_tiles(const Index* cu_seqlens, long long sequences,
 // ---- Sums in the program's order ---------------------------------------------------------------------------------
 
 /// Scan at `row` of one number a row, in blocks of 8 rows: sums inside a block first, then added to the carry. Reads
-/// only the rows that take part, all of them at once: a thread adds what it does not need rather than wait for it.
+/// only the rows that take part (those of later steps may not be written yet), all of them at once.
 template <int chunk, bool exclusive, bool reverse>
 KD_FUNCTION float row_scan(const float* x, int row, int rows) {
   constexpr int blocks = (chunk + 7) / 8;
+  const int low = reverse ? row : 0, high = row >= rows ? low : reverse ? rows : row + 1;
   float carry = 0.0f, result = 0.0f;
 #pragma unroll
   for (int k = 0; k < blocks; ++k) {
@@ -324,7 +325,7 @@ KD_FUNCTION float row_scan(const float* x, int row, int rows) {
     for (int j = 0; j < 8; ++j) {
       const int at = 8 * (reverse ? blocks - 1 - k : k) + (reverse ? 7 - j : j);
       if (exclusive && at == row) result = total;
-      sum += at < rows ? x[at] : 0.0f;
+      sum += low <= at && at < high ? x[at] : 0.0f;
       total = carry + sum;
       if (!exclusive && at == row) result = total;
     }
