@@ -59,8 +59,8 @@ struct Arguments {
   float* ddt_bias;  // param_gradient [h, d]
   long long* first_tile;  // workspace
   long long* sequence_start;  // workspace
-  float* _55_sum_partial;  // workspace
-  float* _55_sum_columns;  // workspace
+  float* _sum_total_dz_sum_partial;  // workspace
+  float* _sum_total_dz_sum_columns;  // workspace
   float* ddt_bias_sum_partial;  // workspace
   float* ddt_bias_sum_columns;  // workspace
   const void* cu_seqlens;  // null: batch rows of equal length
@@ -143,10 +143,10 @@ KD_FUNCTION void kda_k1_bwd_tiles(const Arguments& arguments, float* shared) {
   (void)lane, (void)row, (void)column, (void)first_row;
   float* const g_blocks = shared + 0;
   float* const dg_c_blocks = shared + 256;
-  float* const _53_blocks = shared + 512;
+  float* const _dz_g_raw_plus_dt_bias_blocks = shared + 512;
   float* const dg_raw_blocks = shared + 768;
   float* const dg_c_shared = shared + 1024;
-  float* const _27_shared = shared + 3072;
+  float* const _exp2_g_T_shared = shared + 3072;
   float* const g_c_shared = shared + 3200;
   const unsigned heads = static_cast<unsigned>(arguments.heads), head_number = blockIdx.x % heads, group_number = blockIdx.x / heads;
   const long long head = head_number, group = group_number;
@@ -155,7 +155,7 @@ KD_FUNCTION void kda_k1_bwd_tiles(const Arguments& arguments, float* shared) {
   const float _exp_A_log = expf(A_log);                                 // [kda_k1.cpp:27]
   const float dt_bias = to_float((arguments.dt_bias + head * 128)[column]);             // [kda_k1.cpp:23]
   const long long segment = group;
-  float _55_sum = 0.0f;
+  float _sum_total_dz_sum = 0.0f;
   float ddt_bias_sum = 0.0f;
   const long long first = segment * 8, last = first + 8 < arguments.tiles ? first + 8 : arguments.tiles;
   for (long long number = first; number < last; ++number) {
@@ -180,7 +180,7 @@ KD_FUNCTION void kda_k1_bwd_tiles(const Arguments& arguments, float* shared) {
     const float _row_sum_q_q = row_dot(q, q, lane);                     // [kda_k1.cpp:25]
     float k[8];                                                         // [kda_k1.cpp:21]
     load_row<aligned>(arguments.k.at(tile.batch, tile.token + row, head), lane, row < tile.rows, k);
-    const float _6 = row_dot(k, k, lane);                               // [kda_k1.cpp:26]
+    const float _row_sum_k_k = row_dot(k, k, lane);                     // [kda_k1.cpp:26]
     float g_raw[8];                                                     // [kda_k1.cpp:21]
     #pragma unroll
     for (int i = 0; i < 8; ++i) g_raw[i] = first_row + i < tile.rows ? to_float(arguments.g_raw.at(tile.batch, tile.token + (first_row + i), head)[column]) : 0.0f;
@@ -190,12 +190,12 @@ KD_FUNCTION void kda_k1_bwd_tiles(const Arguments& arguments, float* shared) {
     float g[8];
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
-      _9[i] = g_raw[i] + dt_bias;                                       // [kda_k1.cpp:27]
-      const float z = _8 * _9[i];                                       // [kda_k1.cpp:27]
-      const float _15 = approx_exp2(-fabsf(z) * log2e);                 // [kda_k1.cpp:28]
-      _18[i] = approx_rcp_normal(1.0f + _15);                           // [kda_k1.cpp:28]
-      _21[i] = _15 * _18[i];                                            // [kda_k1.cpp:28]
-      g[i] = (0.0f <= z ? _18[i] : _21[i]) * log2e_lower_bound;         // [kda_k1.cpp:28]
+      _g_raw_plus_dt_bias[i] = g_raw[i] + dt_bias;                      // [kda_k1.cpp:27]
+      const float z = _exp_A_log * _g_raw_plus_dt_bias[i];              // [kda_k1.cpp:27]
+      const float _exp2_minus_abs_z = approx_exp2(-fabsf(z) * log2e);   // [kda_k1.cpp:28]
+      _rcp_exp2_minus_abs_z[i] = approx_rcp_normal(1.0f + _exp2_minus_abs_z);           // [kda_k1.cpp:28]
+      _z_times_z[i] = _exp2_minus_abs_z * _rcp_exp2_minus_abs_z[i];     // [kda_k1.cpp:28]
+      g[i] = (0.0f <= z ? _rcp_exp2_minus_abs_z[i] : _z_times_z[i]) * log2e_lower_bound;            // [kda_k1.cpp:28]
     }
     // cumulative sum of g: inside blocks of 8 rows, absent rows skipped                // [kda_k1.cpp:29]
     float g_c_column[8];
@@ -222,8 +222,8 @@ KD_FUNCTION void kda_k1_bwd_tiles(const Arguments& arguments, float* shared) {
     float g_T = g_blocks[column];                                       // [kda_k1.cpp:29]
     #pragma unroll
     for (int b = 1; b < 2; ++b) g_T += g_blocks[b * 128 + column];
-    const float _27_column = approx_exp2_normal(g_T);                   // [kda_k1.cpp:36]
-    if (block == 0) _27_shared[column] = _27_column;
+    const float _exp2_g_T_column = approx_exp2_normal(g_T);             // [kda_k1.cpp:36]
+    if (block == 0) _exp2_g_T_shared[column] = _exp2_g_T_column;
     #pragma unroll
     for (int i = 0; i < 8; ++i) g_c_shared[(first_row + i) * 128 + column] = g_c_column[i];
     float dq_d[8];                                                      // [kda_k1.cpp:33]
@@ -236,33 +236,33 @@ KD_FUNCTION void kda_k1_bwd_tiles(const Arguments& arguments, float* shared) {
     float dq_n[8];
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
-      _23[i] = approx_exp2_normal(g_c[i]);                              // [kda_k1.cpp:33]
-      dq_n[i] = dq_d[i] * _23[i] * scale;                               // [kda_k1.cpp:33]
+      _exp2_g_c[i] = approx_exp2_normal(g_c[i]);                        // [kda_k1.cpp:33]
+      dq_n[i] = dq_d[i] * _exp2_g_c[i] * scale;                         // [kda_k1.cpp:33]
     }
-    const float q_inv = approx_rsqrt_normal(_2 + eps);                  // [kda_k1.cpp:25]
+    const float q_inv = approx_rsqrt_normal(_row_sum_q_q + eps);        // [kda_k1.cpp:25]
     float q_n[8];
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
       q_n[i] = q[i] * q_inv;                                            // [kda_k1.cpp:25]
     }
-    const float _60 = row_dot(dq_n, q_n, lane);                         // [kda_k1.cpp:21]
+    const float _row_sum_dq_n_q_n = row_dot(dq_n, q_n, lane);           // [kda_k1.cpp:21]
     float dq[8];
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
-      dq[i] = fmaf(-q_n[i], _60, dq_n[i]) * q_inv;                      // [kda_k1.cpp:21]
+      dq[i] = fmaf(-q_n[i], _row_sum_dq_n_q_n, dq_n[i]) * q_inv;        // [kda_k1.cpp:21]
     }
     if (row < tile.rows) store_row<aligned>(arguments.dq.at(tile.batch, tile.token + row, head), lane, dq);  // [kda_k1.cpp:21]
     float dk_r[8];                                                      // [kda_k1.cpp:36]
     load_row<aligned>(arguments.dk_r.at(tile.batch, tile.token + row, head), lane, row < tile.rows, dk_r);
-    float _27[8];
-    load4<true>(&_27_shared[4 * lane], &_27[0]);
-    load4<true>(&_27_shared[64 + 4 * lane], &_27[4]);
-    float _26[8];
-    float _28[8];
+    float _exp2_g_T[8];
+    load4<true>(&_exp2_g_T_shared[4 * lane], &_exp2_g_T[0]);
+    load4<true>(&_exp2_g_T_shared[64 + 4 * lane], &_exp2_g_T[4]);
+    float _exp2_minus_g_c[8];
+    float _exp2_g_T_exp2_minus_g_c[8];
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
-      _26[i] = approx_exp2_normal(-g_c[i]);                             // [kda_k1.cpp:35]
-      _28[i] = _27[i] * _26[i];                                         // [kda_k1.cpp:36]
+      _exp2_minus_g_c[i] = approx_exp2_normal(-g_c[i]);                 // [kda_k1.cpp:35]
+      _exp2_g_T_exp2_minus_g_c[i] = _exp2_g_T[i] * _exp2_minus_g_c[i];  // [kda_k1.cpp:36]
     }
     float dk_i[8];                                                      // [kda_k1.cpp:35]
     load_row<aligned>(arguments.dk_i.at(tile.batch, tile.token + row, head), lane, row < tile.rows, dk_i);
@@ -271,28 +271,28 @@ KD_FUNCTION void kda_k1_bwd_tiles(const Arguments& arguments, float* shared) {
     float dk_n[8];
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
-      dk_n[i] = fmaf(dk_r[i], _28[i], fmaf(dk_i[i], _26[i], dk_d[i] * _23[i]));         // [kda_k1.cpp:26]
+      dk_n[i] = fmaf(dk_r[i], _exp2_g_T_exp2_minus_g_c[i], fmaf(dk_i[i], _exp2_minus_g_c[i], dk_d[i] * _exp2_g_c[i]));  // [kda_k1.cpp:26]
     }
-    const float k_inv = approx_rsqrt_normal(_6 + eps);                  // [kda_k1.cpp:26]
+    const float k_inv = approx_rsqrt_normal(_row_sum_k_k + eps);        // [kda_k1.cpp:26]
     float k_n[8];
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
       k_n[i] = k[i] * k_inv;                                            // [kda_k1.cpp:26]
     }
-    const float _64 = row_dot(dk_n, k_n, lane);                         // [kda_k1.cpp:21]
+    const float _row_sum_dk_n_k_n = row_dot(dk_n, k_n, lane);           // [kda_k1.cpp:21]
     float dk[8];
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
-      dk[i] = fmaf(-k_n[i], _64, dk_n[i]) * k_inv;                      // [kda_k1.cpp:21]
+      dk[i] = fmaf(-k_n[i], _row_sum_dk_n_k_n, dk_n[i]) * k_inv;        // [kda_k1.cpp:21]
     }
     if (row < tile.rows) store_row<aligned>(arguments.dk.at(tile.batch, tile.token + row, head), lane, dk);  // [kda_k1.cpp:21]
     float dg_c[8];
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
-      const float k_r = k_n[i] * _28[i];                                // [kda_k1.cpp:36]
-      const float k_i = k_n[i] * _26[i];                                // [kda_k1.cpp:35]
-      const float k_d = k_n[i] * _23[i];                                // [kda_k1.cpp:34]
-      const float q_d = q_n[i] * _23[i] * scale;                        // [kda_k1.cpp:33]
+      const float k_r = k_n[i] * _exp2_g_T_exp2_minus_g_c[i];           // [kda_k1.cpp:36]
+      const float k_i = k_n[i] * _exp2_minus_g_c[i];                    // [kda_k1.cpp:35]
+      const float k_d = k_n[i] * _exp2_g_c[i];                          // [kda_k1.cpp:34]
+      const float q_d = q_n[i] * _exp2_g_c[i] * scale;                  // [kda_k1.cpp:33]
       dg_c[i] = fmaf(-dk_r[i], to_float(to<bf16>(k_r)), fmaf(-dk_i[i], to_float(to<bf16>(k_i)), fmaf(dk_d[i], to_float(to<bf16>(k_d)), dq_d[i] * to_float(to<bf16>(q_d)))));  // [kda_k1.cpp:29]
     }
     store4<true>(&dg_c_shared[row * 128 + 4 * lane], &dg_c[0]);
@@ -302,73 +302,73 @@ KD_FUNCTION void kda_k1_bwd_tiles(const Arguments& arguments, float* shared) {
     #pragma unroll
     for (int i = 0; i < 8; ++i) dg_c_column[i] = dg_c_shared[(first_row + i) * 128 + column];
     // suffix sum of dg_c: inside blocks of 8 rows, absent rows skipped                 // [kda_k1.cpp:29]
-    float _49[8];
+    float _suffix_dg_c[8];
     #pragma unroll
     for (int i = 7; i >= 0; --i) {
       const float term = first_row + i < tile.rows ? dg_c_column[i] : 0.0f;
-      _49[i] = i == 7 ? term : _49[i + 1] + term;
+      _suffix_dg_c[i] = i == 7 ? term : _suffix_dg_c[i + 1] + term;
     }
-    dg_c_blocks[block * 128 + column] = _49[0];
+    dg_c_blocks[block * 128 + column] = _suffix_dg_c[0];
     block_barrier();  // dg_c_blocks is complete
     // and the blocks after
-    float _49_before = 0.0f;
-    float _49_carry = 0.0f;
+    float _suffix_dg_c_before = 0.0f;
+    float _suffix_dg_c_carry = 0.0f;
     #pragma unroll
     for (int b = 1; b >= 0; --b) {
-      if (b == block) _49_before = _49_carry;
-      _49_carry += dg_c_blocks[b * 128 + column];
+      if (b == block) _suffix_dg_c_before = _suffix_dg_c_carry;
+      _suffix_dg_c_carry += dg_c_blocks[b * 128 + column];
     }
     #pragma unroll
-    for (int i = 0; i < 8; ++i) _49[i] = _49_before + _49[i];
+    for (int i = 0; i < 8; ++i) _suffix_dg_c[i] = _suffix_dg_c_before + _suffix_dg_c[i];
     const float dg_T = to_float((arguments.dg_T.at(head, number, 0))[column]);          // [kda_k1.cpp:47]
     float dz[8];
-    float _53[8];
+    float _dz_g_raw_plus_dt_bias[8];
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
-      const float dg = _49[i] + dg_T;                                   // [kda_k1.cpp:28]
-      dz[i] = dg * (_21[i] * _18[i]) * lower_bound;                     // [kda_k1.cpp:28]
-      _53[i] = dz[i] * _9[i];                                           // [kda_k1.cpp:27]
+      const float dg = _suffix_dg_c[i] + dg_T;                          // [kda_k1.cpp:28]
+      dz[i] = dg * (_z_times_z[i] * _rcp_exp2_minus_abs_z[i]) * lower_bound;            // [kda_k1.cpp:28]
+      _dz_g_raw_plus_dt_bias[i] = dz[i] * _g_raw_plus_dt_bias[i];       // [kda_k1.cpp:27]
     }
-    // sum over the rows of _53: blocks of 8 rows first                 // [kda_k1.cpp:27]
-    float _54_block = 0.0f;
+    // sum over the rows of _dz_g_raw_plus_dt_bias: blocks of 8 rows first              // [kda_k1.cpp:27]
+    float _total_dz_block = 0.0f;
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
-      if (first_row + i < tile.rows) _54_block = i == 0 ? _53[i] : _54_block + _53[i];
+      if (first_row + i < tile.rows) _total_dz_block = i == 0 ? _dz_g_raw_plus_dt_bias[i] : _total_dz_block + _dz_g_raw_plus_dt_bias[i];
     }
-    _53_blocks[block * 128 + column] = _54_block;
+    _dz_g_raw_plus_dt_bias_blocks[block * 128 + column] = _total_dz_block;
     float dg_raw[8];
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
       dg_raw[i] = dz[i] * _exp_A_log;                                   // [kda_k1.cpp:27]
     }
     // sum over the rows of dg_raw: blocks of 8 rows first              // [kda_k1.cpp:27]
-    float _57_block = 0.0f;
+    float _total_dg_raw_block = 0.0f;
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
-      if (first_row + i < tile.rows) _57_block = i == 0 ? dg_raw[i] : _57_block + dg_raw[i];
+      if (first_row + i < tile.rows) _total_dg_raw_block = i == 0 ? dg_raw[i] : _total_dg_raw_block + dg_raw[i];
     }
-    dg_raw_blocks[block * 128 + column] = _57_block;
+    dg_raw_blocks[block * 128 + column] = _total_dg_raw_block;
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
       if (first_row + i < tile.rows) arguments.dg_raw.at(tile.batch, tile.token + (first_row + i), head)[column] = to<bf16>(dg_raw[i]);  // [kda_k1.cpp:21]
     }
-    block_barrier();  // _53_blocks is complete
-    float _54 = _53_blocks[column];                                     // [kda_k1.cpp:27]
+    block_barrier();  // _dz_g_raw_plus_dt_bias_blocks is complete
+    float _total_dz = _dz_g_raw_plus_dt_bias_blocks[column];            // [kda_k1.cpp:27]
     #pragma unroll
-    for (int b = 1; b < 2; ++b) _54 += _53_blocks[b * 128 + column];
-    _55_sum += _54;                                                     // [kda_k1.cpp:27]
-    float _57 = dg_raw_blocks[column];                                  // [kda_k1.cpp:27]
+    for (int b = 1; b < 2; ++b) _total_dz += _dz_g_raw_plus_dt_bias_blocks[b * 128 + column];
+    _sum_total_dz_sum += _total_dz;                                     // [kda_k1.cpp:27]
+    float _total_dg_raw = dg_raw_blocks[column];                        // [kda_k1.cpp:27]
     #pragma unroll
-    for (int b = 1; b < 2; ++b) _57 += dg_raw_blocks[b * 128 + column];
-    ddt_bias_sum += _57;                                                // [kda_k1.cpp:27]
+    for (int b = 1; b < 2; ++b) _total_dg_raw += dg_raw_blocks[b * 128 + column];
+    ddt_bias_sum += _total_dg_raw;                                      // [kda_k1.cpp:27]
     const float dbeta = row < tile.rows ? to_float(*(arguments.dbeta.at(tile.batch, tile.token + row, head))) : 0.0f;  // [kda_k1.cpp:50]
     const float beta_raw = row < tile.rows ? to_float(*(arguments.beta_raw.at(tile.batch, tile.token + row, head))) : 0.0f;  // [kda_k1.cpp:22]
-    const float _37 = approx_exp2(-fabsf(beta_raw) * log2e);            // [kda_k1.cpp:50]
-    const float _39 = approx_rcp_normal(1.0f + _37);                    // [kda_k1.cpp:50]
-    const float dbeta_raw = dbeta * (_37 * _39 * _39);                  // [kda_k1.cpp:50]
+    const float _exp2_minus_abs_beta_raw = approx_exp2(-fabsf(beta_raw) * log2e);       // [kda_k1.cpp:50]
+    const float _rcp_beta_raw = approx_rcp_normal(1.0f + _exp2_minus_abs_beta_raw);     // [kda_k1.cpp:50]
+    const float dbeta_raw = dbeta * (_exp2_minus_abs_beta_raw * _rcp_beta_raw * _rcp_beta_raw);     // [kda_k1.cpp:50]
     if (row < tile.rows && lane == 0) *(arguments.dbeta_raw.at(tile.batch, tile.token + row, head)) = to<bf16>(dbeta_raw);  // [kda_k1.cpp:22]
   }
-  if (block == 0) arguments._55_sum_partial[(head * arguments.segments + segment) * 128 + column] = _55_sum;
+  if (block == 0) arguments._sum_total_dz_sum_partial[(head * arguments.segments + segment) * 128 + column] = _sum_total_dz_sum;
   if (block == 0) arguments.ddt_bias_sum_partial[(head * arguments.segments + segment) * 128 + column] = ddt_bias_sum;
 }
 
@@ -393,7 +393,7 @@ KD_KERNEL(256, 0) void kda_k1_bwd_segments(const Arguments arguments) {
   const int part = static_cast<int>(threadIdx.x) / 32;
 
    {
-    const float* terms = arguments._55_sum_partial + head * arguments.segments * 128 + column;
+    const float* terms = arguments._sum_total_dz_sum_partial + head * arguments.segments * 128 + column;
     float sum = 0.0f;
     if (column < 128) {
       sum = tree_part(arguments.segments, part, 8, [&](long long segment) {
@@ -404,7 +404,7 @@ KD_KERNEL(256, 0) void kda_k1_bwd_segments(const Arguments arguments) {
     block_barrier();  // parts is complete
     if (part == 0 && column < 128) {
       const float* p = parts + threadIdx.x;
-      arguments._55_sum_columns[head * 128 + column] = ((p[0] + p[32]) + (p[64] + p[96])) + ((p[128] + p[160]) + (p[192] + p[224]));
+      arguments._sum_total_dz_sum_columns[head * 128 + column] = ((p[0] + p[32]) + (p[64] + p[96])) + ((p[128] + p[160]) + (p[192] + p[224]));
     }
     block_barrier();  // every thread is done with parts
   }
@@ -435,15 +435,15 @@ KD_FUNCTION void kda_k1_bwd_finish_body(const Arguments& arguments) {
   (void)lane;
   const long long head = blockIdx.x;
   (void)head;
-  float _55[8];
-  load4<true>(arguments._55_sum_columns + head * 128 + 4 * lane, &_55[0]);
-  load4<true>(arguments._55_sum_columns + head * 128 + 64 + 4 * lane, &_55[4]);
+  float _sum_total_dz[8];
+  load4<true>(arguments._sum_total_dz_sum_columns + head * 128 + 4 * lane, &_sum_total_dz[0]);
+  load4<true>(arguments._sum_total_dz_sum_columns + head * 128 + 64 + 4 * lane, &_sum_total_dz[4]);
   float ddt_bias[8];
   load4<true>(arguments.ddt_bias_sum_columns + head * 128 + 4 * lane, &ddt_bias[0]);
   load4<true>(arguments.ddt_bias_sum_columns + head * 128 + 64 + 4 * lane, &ddt_bias[4]);
-  const float _56 = row_sum(_55, lane);                                 // [kda_k1.cpp:27]
+  const float _row_sum_sum_total_dz = row_sum(_sum_total_dz, lane);     // [kda_k1.cpp:27]
   const float A_log = to_float(*(arguments.A_log + head));              // [kda_k1.cpp:23]
-  const float dA_log = _56 * expf(A_log);                               // [kda_k1.cpp:27]
+  const float dA_log = _row_sum_sum_total_dz * expf(A_log);             // [kda_k1.cpp:27]
   if (threadIdx.x == 0) *(arguments.dA_log + head) = to<float>(dA_log);                 // [kda_k1.cpp:23]
   if (threadIdx.x < 16) store_row<aligned>(arguments.ddt_bias + head * 128, lane, ddt_bias);        // [kda_k1.cpp:23]
 }

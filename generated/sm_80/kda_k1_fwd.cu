@@ -110,7 +110,7 @@ KD_FUNCTION void kda_k1_fwd_tiles(const Arguments& arguments, float* shared) {
   (void)lane, (void)row, (void)column, (void)first_row;
   float* const g_blocks = shared + 0;
   float* const g_c_shared = shared + 256;
-  float* const _28_shared = shared + 2304;
+  float* const _exp2_g_T_shared = shared + 2304;
   const unsigned heads = static_cast<unsigned>(arguments.heads), head_number = blockIdx.x % heads, group_number = blockIdx.x / heads;
   const long long head = head_number, group = group_number;
   (void)shared, (void)head;
@@ -143,17 +143,17 @@ KD_FUNCTION void kda_k1_fwd_tiles(const Arguments& arguments, float* shared) {
     const float _row_sum_q_q = row_dot(q, q, lane);                     // [kda_k1.cpp:25]
     float k[8];                                                         // [kda_k1.cpp:21]
     load_row<aligned>(arguments.k.at(tile.batch, tile.token + row, head), lane, row < tile.rows, k);
-    const float _6 = row_dot(k, k, lane);                               // [kda_k1.cpp:26]
+    const float _row_sum_k_k = row_dot(k, k, lane);                     // [kda_k1.cpp:26]
     float g_raw[8];                                                     // [kda_k1.cpp:21]
     #pragma unroll
     for (int i = 0; i < 8; ++i) g_raw[i] = first_row + i < tile.rows ? to_float(arguments.g_raw.at(tile.batch, tile.token + (first_row + i), head)[column]) : 0.0f;
     float g[8];
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
-      const float z = _8 * (g_raw[i] + dt_bias);                        // [kda_k1.cpp:27]
-      const float _15 = approx_exp2(-fabsf(z) * log2e);                 // [kda_k1.cpp:28]
-      const float _18 = approx_rcp_normal(1.0f + _15);                  // [kda_k1.cpp:28]
-      g[i] = (0.0f <= z ? _18 : _15 * _18) * log2e_lower_bound;         // [kda_k1.cpp:28]
+      const float z = _exp_A_log * (g_raw[i] + dt_bias);                // [kda_k1.cpp:27]
+      const float _exp2_minus_abs_z = approx_exp2(-fabsf(z) * log2e);   // [kda_k1.cpp:28]
+      const float _rcp_exp2_minus_abs_z = approx_rcp_normal(1.0f + _exp2_minus_abs_z);  // [kda_k1.cpp:28]
+      g[i] = (0.0f <= z ? _rcp_exp2_minus_abs_z : _exp2_minus_abs_z * _rcp_exp2_minus_abs_z) * log2e_lower_bound;  // [kda_k1.cpp:28]
     }
     // cumulative sum of g: inside blocks of 8 rows, absent rows skipped                // [kda_k1.cpp:29]
     float g_c_column[8];
@@ -183,9 +183,9 @@ KD_FUNCTION void kda_k1_fwd_tiles(const Arguments& arguments, float* shared) {
     if (block == 0) (arguments.g_T.at(head, number, 0))[column] = to<float>(g_T);       // [kda_k1.cpp:47]
     #pragma unroll
     for (int i = 0; i < 8; ++i) g_c_shared[(first_row + i) * 128 + column] = g_c_column[i];
-    const float _28_column = approx_exp2_normal(g_T);                   // [kda_k1.cpp:36]
-    if (block == 0) _28_shared[column] = _28_column;
-    const float q_inv = approx_rsqrt_normal(_2 + eps);                  // [kda_k1.cpp:25]
+    const float _exp2_g_T_column = approx_exp2_normal(g_T);             // [kda_k1.cpp:36]
+    if (block == 0) _exp2_g_T_shared[column] = _exp2_g_T_column;
+    const float q_inv = approx_rsqrt_normal(_row_sum_q_q + eps);        // [kda_k1.cpp:25]
     float q_n[8];
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
@@ -199,11 +199,11 @@ KD_FUNCTION void kda_k1_fwd_tiles(const Arguments& arguments, float* shared) {
     float q_d[8];
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
-      _23[i] = approx_exp2_normal(g_c[i]);                              // [kda_k1.cpp:33]
-      q_d[i] = q_n[i] * _23[i] * scale;                                 // [kda_k1.cpp:33]
+      _exp2_g_c[i] = approx_exp2_normal(g_c[i]);                        // [kda_k1.cpp:33]
+      q_d[i] = q_n[i] * _exp2_g_c[i] * scale;                           // [kda_k1.cpp:33]
     }
     if (row < tile.rows) store_row<aligned>(arguments.q_d.at(tile.batch, tile.token + row, head), lane, q_d);  // [kda_k1.cpp:33]
-    const float k_inv = approx_rsqrt_normal(_6 + eps);                  // [kda_k1.cpp:26]
+    const float k_inv = approx_rsqrt_normal(_row_sum_k_k + eps);        // [kda_k1.cpp:26]
     float k_n[8];
     float k_d[8];
     #pragma unroll
@@ -216,8 +216,8 @@ KD_FUNCTION void kda_k1_fwd_tiles(const Arguments& arguments, float* shared) {
     float k_i[8];
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
-      _27[i] = approx_exp2_normal(-g_c[i]);                             // [kda_k1.cpp:35]
-      k_i[i] = k_n[i] * _27[i];                                         // [kda_k1.cpp:35]
+      _exp2_minus_g_c[i] = approx_exp2_normal(-g_c[i]);                 // [kda_k1.cpp:35]
+      k_i[i] = k_n[i] * _exp2_minus_g_c[i];                             // [kda_k1.cpp:35]
     }
     if (row < tile.rows) store_row<aligned>(arguments.k_i.at(tile.batch, tile.token + row, head), lane, k_i);  // [kda_k1.cpp:35]
     float _exp2_g_T[8];

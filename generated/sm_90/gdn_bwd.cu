@@ -244,15 +244,15 @@ KD_FUNCTION void gdn_bwd_tiles(const Arguments& arguments, float* shared) {
     const float beta_raw = row < tile.rows ? to_float(*(row_of<aligned>(here.beta_raw, arguments.beta_raw.token, row))) : 0.0f;  // [gdn.cpp:11]
     float q[8];                                                         // [gdn.cpp:10]
     load_row<aligned>((q_staged + row * 128), lane, true, q);
-    const float _12 = row_dot(q, q, lane);                              // [gdn.cpp:16]
+    const float _row_sum_q_q = row_dot(q, q, lane);                     // [gdn.cpp:16]
     float k[8];                                                         // [gdn.cpp:10]
     load_row<aligned>((k_staged + row * 128), lane, true, k);
-    const float _17 = row_dot(k, k, lane);                              // [gdn.cpp:17]
+    const float _row_sum_k_k = row_dot(k, k, lane);                     // [gdn.cpp:17]
     if (lane == 0) dg_c_shared[row] = dg_c;
     float dq_n[8];                                                      // [gdn.cpp:16]
     load_row<aligned>((dq_n_staged + row * 128), lane, true, dq_n);
-    const float _15 = approx_rsqrt_normal(_12 + eps);                   // [gdn.cpp:16]
-    float _43[8];
+    const float _rsqrt_row_sum_q_q = approx_rsqrt_normal(_row_sum_q_q + eps);           // [gdn.cpp:16]
+    float _q_rsqrt_row_sum_q_q[8];
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
       _q_rsqrt_row_sum_q_q[i] = q[i] * _rsqrt_row_sum_q_q;              // [gdn.cpp:10]
@@ -261,13 +261,13 @@ KD_FUNCTION void gdn_bwd_tiles(const Arguments& arguments, float* shared) {
     float dq[8];
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
-      dq[i] = fmaf(-_43[i], _45, dq_n[i]) * _15;                        // [gdn.cpp:10]
+      dq[i] = fmaf(-_q_rsqrt_row_sum_q_q[i], _row_sum_dq_n_times_q, dq_n[i]) * _rsqrt_row_sum_q_q;  // [gdn.cpp:10]
     }
     if (row < tile.rows) store_row<aligned>(row_of<aligned>(here.dq, arguments.dq.token, row), lane, dq);  // [gdn.cpp:10]
     float dk_n[8];                                                      // [gdn.cpp:17]
     load_row<aligned>((dk_n_staged + row * 128), lane, true, dk_n);
-    const float _19 = approx_rsqrt_normal(_17 + eps);                   // [gdn.cpp:17]
-    float _48[8];
+    const float _rsqrt_row_sum_k_k = approx_rsqrt_normal(_row_sum_k_k + eps);           // [gdn.cpp:17]
+    float _k_rsqrt_row_sum_k_k[8];
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
       _k_rsqrt_row_sum_k_k[i] = k[i] * _rsqrt_row_sum_k_k;              // [gdn.cpp:10]
@@ -276,29 +276,29 @@ KD_FUNCTION void gdn_bwd_tiles(const Arguments& arguments, float* shared) {
     float dk[8];
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
-      dk[i] = fmaf(-_48[i], _50, dk_n[i]) * _19;                        // [gdn.cpp:10]
+      dk[i] = fmaf(-_k_rsqrt_row_sum_k_k[i], _row_sum_dk_n_times_k, dk_n[i]) * _rsqrt_row_sum_k_k;  // [gdn.cpp:10]
     }
     if (row < tile.rows) store_row<aligned>(row_of<aligned>(here.dk, arguments.dk.token, row), lane, dk);  // [gdn.cpp:10]
     block_barrier();  // dg_c_shared is complete
     gdn_bwd_stage<aligned>(arguments, shared, head, number + 2, begin, end, slot, record == 0 ? 2 : record - 1);
-    const float _29 = row_scan<16, false, true>(dg_c_shared, row, tile.rows);           // [gdn.cpp:15]
-    const float dg = _29 + dg_T;                                        // [gdn.cpp:14]
-    const float _2 = a_raw + dt_bias;                                   // [gdn.cpp:14]
-    const float _8 = approx_exp2(-fabsf(_2) * log2e);                   // [gdn.cpp:14]
-    const float _30 = dg * ((_2 < 0.0f ? 0.0f : _2) + log1pf(_8));      // [gdn.cpp:14]
-    if (lane == 0) _30_shared[row] = _30;
-    const float _35 = approx_rcp_normal(1.0f + _8);                     // [gdn.cpp:14]
-    const float da_raw = -(dg * _1 * (0.0f <= _2 ? _35 : _8 * _35));    // [gdn.cpp:14]
+    const float _suffix_dg_c = row_scan<16, false, true>(dg_c_shared, row, tile.rows);  // [gdn.cpp:15]
+    const float dg = _suffix_dg_c + dg_T;                               // [gdn.cpp:14]
+    const float _a_raw_plus_dt_bias = a_raw + dt_bias;                  // [gdn.cpp:14]
+    const float _exp2_a_raw = approx_exp2(-fabsf(_a_raw_plus_dt_bias) * log2e);         // [gdn.cpp:14]
+    const float _dg_a_raw_plus_a_raw = dg * ((_a_raw_plus_dt_bias < 0.0f ? 0.0f : _a_raw_plus_dt_bias) + log1pf(_exp2_a_raw));  // [gdn.cpp:14]
+    if (lane == 0) _dg_a_raw_plus_a_raw_shared[row] = _dg_a_raw_plus_a_raw;
+    const float _rcp_exp2_a_raw = approx_rcp_normal(1.0f + _exp2_a_raw);                // [gdn.cpp:14]
+    const float da_raw = -(dg * _exp_A_log * (0.0f <= _a_raw_plus_dt_bias ? _rcp_exp2_a_raw : _exp2_a_raw * _rcp_exp2_a_raw));  // [gdn.cpp:14]
     if (lane == 0) da_raw_shared[row] = da_raw;
     if (row < tile.rows && lane == 0) *(row_of<aligned>(here.da_raw, arguments.da_raw.token, row)) = to<bf16>(da_raw);  // [gdn.cpp:11]
-    block_barrier();  // _30_shared is complete
-    const float _32 = row_total<16>(_30_shared, tile.rows);             // [gdn.cpp:14]
-    _33_sum += _32;                                                     // [gdn.cpp:14]
-    const float _41 = row_total<16>(da_raw_shared, tile.rows);          // [gdn.cpp:14]
-    ddt_bias_sum += _41;                                                // [gdn.cpp:14]
-    const float _23 = approx_exp2(-fabsf(beta_raw) * log2e);            // [gdn.cpp:20]
-    const float _26 = approx_rcp_normal(1.0f + _23);                    // [gdn.cpp:20]
-    const float dbeta_raw = dbeta * (_23 * _26 * _26);                  // [gdn.cpp:20]
+    block_barrier();  // _dg_a_raw_plus_a_raw_shared is complete
+    const float _total_dg = row_total<16>(_dg_a_raw_plus_a_raw_shared, tile.rows);      // [gdn.cpp:14]
+    _sum_total_dg_sum += _total_dg;                                     // [gdn.cpp:14]
+    const float _total_da_raw = row_total<16>(da_raw_shared, tile.rows);                // [gdn.cpp:14]
+    ddt_bias_sum += _total_da_raw;                                      // [gdn.cpp:14]
+    const float _exp2_minus_abs_beta_raw = approx_exp2(-fabsf(beta_raw) * log2e);       // [gdn.cpp:20]
+    const float _rcp_beta_raw = approx_rcp_normal(1.0f + _exp2_minus_abs_beta_raw);     // [gdn.cpp:20]
+    const float dbeta_raw = dbeta * (_exp2_minus_abs_beta_raw * _rcp_beta_raw * _rcp_beta_raw);     // [gdn.cpp:20]
     if (row < tile.rows && lane == 0) *(row_of<aligned>(here.dbeta_raw, arguments.dbeta_raw.token, row)) = to<bf16>(dbeta_raw);  // [gdn.cpp:11]
   }
   if (threadIdx.x == 0) arguments._sum_total_dg_sum_partial[head * arguments.segments + segment] = _sum_total_dg_sum;

@@ -209,24 +209,24 @@ KD_FUNCTION void gdn_fwd_tiles(const Arguments& arguments, float* shared) {
 
     const float a_raw = row < tile.rows ? to_float(*(row_of<aligned>(here.a_raw, arguments.a_raw.token, row))) : 0.0f;  // [gdn.cpp:11]
     const float beta_raw = row < tile.rows ? to_float(*(row_of<aligned>(here.beta_raw, arguments.beta_raw.token, row))) : 0.0f;  // [gdn.cpp:11]
-    const float _5 = a_raw + dt_bias;                                   // [gdn.cpp:14]
-    const float g = _4 * ((_5 < 0.0f ? 0.0f : _5) + log1pf(approx_exp2(-fabsf(_5) * log2e)));       // [gdn.cpp:14]
+    const float _a_raw_plus_dt_bias = a_raw + dt_bias;                  // [gdn.cpp:14]
+    const float g = _scaled_minus_exp_A_log * ((_a_raw_plus_dt_bias < 0.0f ? 0.0f : _a_raw_plus_dt_bias) + log1pf(approx_exp2(-fabsf(_a_raw_plus_dt_bias) * log2e)));  // [gdn.cpp:14]
     block_barrier();  // every thread is done with g_shared
     if (lane == 0) g_shared[row] = g;
     float q[8];                                                         // [gdn.cpp:10]
     load_row<aligned>((q_staged + row * 128), lane, true, q);
-    const float _14 = row_dot(q, q, lane);                              // [gdn.cpp:16]
+    const float _row_sum_q_q = row_dot(q, q, lane);                     // [gdn.cpp:16]
     float k[8];                                                         // [gdn.cpp:10]
     load_row<aligned>((k_staged + row * 128), lane, true, k);
-    const float _19 = row_dot(k, k, lane);                              // [gdn.cpp:17]
-    const float _17 = approx_rsqrt_normal(_14 + eps);                   // [gdn.cpp:16]
+    const float _row_sum_k_k = row_dot(k, k, lane);                     // [gdn.cpp:17]
+    const float _rsqrt_row_sum_q_q = approx_rsqrt_normal(_row_sum_q_q + eps);           // [gdn.cpp:16]
     float q_n[8];
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
       q_n[i] = q[i] * _rsqrt_row_sum_q_q;                               // [gdn.cpp:16]
     }
     if (row < tile.rows) store_row<aligned>(row_of<aligned>(here.q_n, arguments.q_n.token, row), lane, q_n);  // [gdn.cpp:16]
-    const float _21 = approx_rsqrt_normal(_19 + eps);                   // [gdn.cpp:17]
+    const float _rsqrt_row_sum_k_k = approx_rsqrt_normal(_row_sum_k_k + eps);           // [gdn.cpp:17]
     float k_n[8];
     #pragma unroll
     for (int i = 0; i < 8; ++i) {

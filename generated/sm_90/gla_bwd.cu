@@ -139,8 +139,8 @@ KD_FUNCTION void gla_bwd_tiles(const Arguments& arguments, float* shared) {
   const int row = step_row, first_row = 8 * block;
   (void)lane, (void)row, (void)column, (void)first_row;
   float* const g_blocks = shared + 0;
-  float* const _21_blocks = shared + 256;
-  float* const _19_blocks = shared + 512;
+  float* const _fma_dq_d_blocks = shared + 256;
+  float* const _dk_r_round_k_r_blocks = shared + 512;
   const unsigned heads = static_cast<unsigned>(arguments.heads), head_number = blockIdx.x % heads, group_number = blockIdx.x / heads;
   const long long head = head_number, group = group_number;
   (void)shared, (void)head;
@@ -189,8 +189,8 @@ KD_FUNCTION void gla_bwd_tiles(const Arguments& arguments, float* shared) {
     float g_raw[8];                                                     // [gla.cpp:12]
     #pragma unroll
     for (int i = 0; i < 8; ++i) g_raw[i] = to_float((g_raw_staged + (first_row + i) * 128)[column]);
-    float _1[8];
-    float _7[8];
+    float _minus_g_raw[8];
+    float _exp2_g_raw[8];
     float g[8];
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
@@ -226,52 +226,52 @@ KD_FUNCTION void gla_bwd_tiles(const Arguments& arguments, float* shared) {
     float q[8];                                                         // [gla.cpp:12]
     #pragma unroll
     for (int i = 0; i < 8; ++i) q[i] = to_float((q_staged + (first_row + i) * 128)[column]);
-    float _12[8];
-    float _17[8];
+    float _exp2_g_c[8];
+    float _round_q_d[8];
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
-      _12[i] = approx_exp2(g_c[i]);                                     // [gla.cpp:16]
-      const float q_d = q[i] * _12[i] * scale;                          // [gla.cpp:16]
-      _17[i] = to_float(to<bf16>(q_d));                                 // [gla.cpp:16]
+      _exp2_g_c[i] = approx_exp2(g_c[i]);                               // [gla.cpp:16]
+      const float q_d = q[i] * _exp2_g_c[i] * scale;                    // [gla.cpp:16]
+      _round_q_d[i] = to_float(to<bf16>(q_d));                          // [gla.cpp:16]
     }
     float dg_c[8];                                                      // [gla.cpp:18]
     #pragma unroll
     for (int i = 0; i < 8; ++i) dg_c[i] = to_float((dg_c_staged + (first_row + i) * 128)[column]);
-    float _21[8];
+    float _fma_dq_d[8];
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
-      _21[i] = fmaf(dq_d[i], _17[i], dg_c[i]);                          // [gla.cpp:14]
+      _fma_dq_d[i] = fmaf(dq_d[i], _round_q_d[i], dg_c[i]);             // [gla.cpp:14]
     }
-    // suffix sum of _21: inside blocks of 8 rows, absent rows skipped  // [gla.cpp:14]
-    float _22[8];
+    // suffix sum of _fma_dq_d: inside blocks of 8 rows, absent rows skipped            // [gla.cpp:14]
+    float _suffix_fma_dq_d[8];
     #pragma unroll
     for (int i = 7; i >= 0; --i) {
-      const float term = first_row + i < tile.rows ? _21[i] : 0.0f;
-      _22[i] = i == 7 ? term : _22[i + 1] + term;
+      const float term = first_row + i < tile.rows ? _fma_dq_d[i] : 0.0f;
+      _suffix_fma_dq_d[i] = i == 7 ? term : _suffix_fma_dq_d[i + 1] + term;
     }
-    _21_blocks[block * 128 + column] = _22[0];
+    _fma_dq_d_blocks[block * 128 + column] = _suffix_fma_dq_d[0];
     float dk_r[8];                                                      // [gla.cpp:17]
     #pragma unroll
     for (int i = 0; i < 8; ++i) dk_r[i] = to_float((dk_r_staged + (first_row + i) * 128)[column]);
     float k[8];                                                         // [gla.cpp:12]
     #pragma unroll
     for (int i = 0; i < 8; ++i) k[i] = to_float((k_staged + (first_row + i) * 128)[column]);
-    float _15[8];
-    float _19[8];
+    float _exp2_g_T_minus_g_c[8];
+    float _dk_r_round_k_r[8];
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
       _exp2_g_T_minus_g_c[i] = approx_exp2(g_T - g_c[i]);               // [gla.cpp:17]
       const float k_r = k[i] * _exp2_g_T_minus_g_c[i];                  // [gla.cpp:17]
       _dk_r_round_k_r[i] = dk_r[i] * to_float(to<bf16>(k_r));           // [gla.cpp:17]
     }
-    // cumulative sum of _19: inside blocks of 8 rows, absent rows skipped              // [gla.cpp:14]
-    float _23[8];
+    // cumulative sum of _dk_r_round_k_r: inside blocks of 8 rows, absent rows skipped  // [gla.cpp:14]
+    float _prefix_dk_r_round_k_r[8];
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
-      const float term = first_row + i < tile.rows ? _19[i] : 0.0f;
-      _23[i] = i == 0 ? term : _23[i - 1] + term;
+      const float term = first_row + i < tile.rows ? _dk_r_round_k_r[i] : 0.0f;
+      _prefix_dk_r_round_k_r[i] = i == 0 ? term : _prefix_dk_r_round_k_r[i - 1] + term;
     }
-    _19_blocks[block * 128 + column] = _23[7];
+    _dk_r_round_k_r_blocks[block * 128 + column] = _prefix_dk_r_round_k_r[7];
     float dq[8];
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
@@ -290,34 +290,34 @@ KD_FUNCTION void gla_bwd_tiles(const Arguments& arguments, float* shared) {
     for (int i = 0; i < 8; ++i) {
       if (first_row + i < tile.rows) row_of<aligned>(here.dk, arguments.dk.token, (first_row + i))[column] = to<bf16>(dk[i]);  // [gla.cpp:12]
     }
-    block_barrier();  // _21_blocks is complete
+    block_barrier();  // _fma_dq_d_blocks is complete
     gla_bwd_stage<aligned>(arguments, shared, head, number + 2, begin, end, slot, record == 0 ? 2 : record - 1);
     // and the blocks after
-    float _22_before = 0.0f;
-    float _22_carry = 0.0f;
+    float _suffix_fma_dq_d_before = 0.0f;
+    float _suffix_fma_dq_d_carry = 0.0f;
     #pragma unroll
     for (int b = 1; b >= 0; --b) {
-      if (b == block) _22_before = _22_carry;
-      _22_carry += _21_blocks[b * 128 + column];
+      if (b == block) _suffix_fma_dq_d_before = _suffix_fma_dq_d_carry;
+      _suffix_fma_dq_d_carry += _fma_dq_d_blocks[b * 128 + column];
     }
     #pragma unroll
-    for (int i = 0; i < 8; ++i) _22[i] = _22_before + _22[i];
+    for (int i = 0; i < 8; ++i) _suffix_fma_dq_d[i] = _suffix_fma_dq_d_before + _suffix_fma_dq_d[i];
     // and the blocks before
-    float _23_before = 0.0f;
-    float _23_carry = 0.0f;
+    float _prefix_dk_r_round_k_r_before = 0.0f;
+    float _prefix_dk_r_round_k_r_carry = 0.0f;
     #pragma unroll
     for (int b = 0; b < 2; ++b) {
-      if (b == block) _23_before = _23_carry;
-      _23_carry += _19_blocks[b * 128 + column];
+      if (b == block) _prefix_dk_r_round_k_r_before = _prefix_dk_r_round_k_r_carry;
+      _prefix_dk_r_round_k_r_carry += _dk_r_round_k_r_blocks[b * 128 + column];
     }
     #pragma unroll
-    for (int i = 7; i >= 0; --i) _23[i] = i == 0 ? _23_before : _23_before + _23[i - 1];
+    for (int i = 7; i >= 0; --i) _prefix_dk_r_round_k_r[i] = i == 0 ? _prefix_dk_r_round_k_r_before : _prefix_dk_r_round_k_r_before + _prefix_dk_r_round_k_r[i - 1];
     float dg_raw[8];
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
-      const float dg = _22[i] + _23[i] + dg_T;                          // [gla.cpp:14]
-      const float _27 = approx_rcp_normal(1.0f + _7[i]);                // [gla.cpp:14]
-      dg_raw[i] = dg * (0.0f <= _1[i] ? _27 : _7[i] * _27) * gate_divisor_1;            // [gla.cpp:14]
+      const float dg = _suffix_fma_dq_d[i] + _prefix_dk_r_round_k_r[i] + dg_T;          // [gla.cpp:14]
+      const float _rcp_exp2_g_raw = approx_rcp_normal(1.0f + _exp2_g_raw[i]);           // [gla.cpp:14]
+      dg_raw[i] = dg * (0.0f <= _minus_g_raw[i] ? _rcp_exp2_g_raw : _exp2_g_raw[i] * _rcp_exp2_g_raw) * gate_divisor_1;  // [gla.cpp:14]
     }
     #pragma unroll
     for (int i = 0; i < 8; ++i) {

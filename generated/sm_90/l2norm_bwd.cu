@@ -169,11 +169,11 @@ KD_FUNCTION void l2norm_bwd_tiles(const Arguments& arguments, float* shared) {
 
     float x[8];                                                         // [l2norm.cpp:10]
     load_row<aligned>((x_staged + row * 128), lane, true, x);
-    const float _2 = row_dot(x, x, lane);                               // [l2norm.cpp:11]
+    const float _row_sum_x_x = row_dot(x, x, lane);                     // [l2norm.cpp:11]
     float dy[8];                                                        // [l2norm.cpp:11]
     load_row<aligned>((dy_staged + row * 128), lane, true, dy);
-    const float _5 = approx_rsqrt_normal(_2 + eps);                     // [l2norm.cpp:11]
-    float _6[8];
+    const float _rsqrt_row_sum_x_x = approx_rsqrt_normal(_row_sum_x_x + eps);           // [l2norm.cpp:11]
+    float _x_rsqrt_row_sum_x_x[8];
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
       _x_rsqrt_row_sum_x_x[i] = x[i] * _rsqrt_row_sum_x_x;              // [l2norm.cpp:10]
@@ -182,7 +182,7 @@ KD_FUNCTION void l2norm_bwd_tiles(const Arguments& arguments, float* shared) {
     float dx[8];
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
-      dx[i] = fmaf(-_6[i], _8, dy[i]) * _5;                             // [l2norm.cpp:10]
+      dx[i] = fmaf(-_x_rsqrt_row_sum_x_x[i], _row_sum_dy, dy[i]) * _rsqrt_row_sum_x_x;  // [l2norm.cpp:10]
     }
     if (row < tile.rows) store_row<aligned>(row_of<aligned>(here.dx, arguments.dx.token, row), lane, dx);  // [l2norm.cpp:10]
     block_barrier();  // every thread is done with the operands

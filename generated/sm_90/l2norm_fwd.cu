@@ -162,8 +162,8 @@ KD_FUNCTION void l2norm_fwd_tiles(const Arguments& arguments, float* shared) {
 
     float x[8];                                                         // [l2norm.cpp:10]
     load_row<aligned>((x_staged + row * 128), lane, true, x);
-    const float _2 = row_dot(x, x, lane);                               // [l2norm.cpp:11]
-    const float _5 = approx_rsqrt_normal(_2 + eps);                     // [l2norm.cpp:11]
+    const float _row_sum_x_x = row_dot(x, x, lane);                     // [l2norm.cpp:11]
+    const float _rsqrt_row_sum_x_x = approx_rsqrt_normal(_row_sum_x_x + eps);           // [l2norm.cpp:11]
     float y[8];
     #pragma unroll
     for (int i = 0; i < 8; ++i) {

@@ -134,8 +134,8 @@ KD_FUNCTION void rmsnorm_bwd_tiles(const Arguments& arguments, float* shared) {
   const int column = static_cast<int>(threadIdx.x) % 128, block = static_cast<int>(threadIdx.x) / 128;
   const int row = step_row, first_row = 8 * block;
   (void)lane, (void)row, (void)column, (void)first_row;
-  float* const _9_blocks = shared + 0;
-  float* const _9_shared = shared + 256;
+  float* const _dy_x_inv_blocks = shared + 0;
+  float* const _dy_x_inv_shared = shared + 256;
   const unsigned heads = static_cast<unsigned>(arguments.heads), head_number = blockIdx.x % heads, group_number = blockIdx.x / heads;
   const long long head = head_number, group = group_number;
   (void)shared, (void)head;
@@ -178,43 +178,43 @@ KD_FUNCTION void rmsnorm_bwd_tiles(const Arguments& arguments, float* shared) {
 
     float x[8];                                                         // [rmsnorm.cpp:10]
     load_row<aligned>((x_staged + row * 128), lane, true, x);
-    const float _2 = row_dot(x, x, lane);                               // [rmsnorm.cpp:12]
+    const float _row_sum_x_x = row_dot(x, x, lane);                     // [rmsnorm.cpp:12]
     float dy[8];                                                        // [rmsnorm.cpp:13]
     load_row<aligned>((dy_staged + row * 128), lane, true, dy);
-    float _8[8];
+    float _dy_weight[8];
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
       _dy_weight[i] = dy[i] * weight[i];                                // [rmsnorm.cpp:13]
     }
-    const float inv = approx_rsqrt_normal(_2 * 0.0078125f + eps);       // [rmsnorm.cpp:12]
-    float _7[8];
+    const float inv = approx_rsqrt_normal(_row_sum_x_x * 0.0078125f + eps);             // [rmsnorm.cpp:12]
+    float _x_inv[8];
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
       _x_inv[i] = x[i] * inv;                                           // [rmsnorm.cpp:13]
     }
-    const float _13 = row_dot(_8, _7, lane);                            // [rmsnorm.cpp:10]
-    float _15[8];
+    const float _row_sum_dy_weight_x_inv = row_dot(_dy_weight, _x_inv, lane);           // [rmsnorm.cpp:10]
+    float _minus_x_inv[8];
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
-      _15[i] = -_7[i];                                                  // [rmsnorm.cpp:13]
+      _minus_x_inv[i] = -_x_inv[i];                                     // [rmsnorm.cpp:13]
     }
-    const float _14 = _13 * 0.0078125f;                                 // [rmsnorm.cpp:10]
+    const float _mul_dy = _row_sum_dy_weight_x_inv * 0.0078125f;        // [rmsnorm.cpp:10]
     float dx[8];
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
-      dx[i] = fmaf(_15[i], _14, _8[i]) * inv;                           // [rmsnorm.cpp:10]
+      dx[i] = fmaf(_minus_x_inv[i], _mul_dy, _dy_weight[i]) * inv;      // [rmsnorm.cpp:10]
     }
     if (row < tile.rows) store_row<aligned>(row_of<aligned>(here.dx, arguments.dx.token, row), lane, dx);  // [rmsnorm.cpp:10]
-    float _9[8];
+    float _dy_x_inv[8];
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
       _dy_x_inv[i] = dy[i] * _x_inv[i];                                 // [rmsnorm.cpp:13]
     }
-    store4<true>(&_9_shared[row * 128 + 4 * lane], &_9[0]);
-    store4<true>(&_9_shared[row * 128 + 64 + 4 * lane], &_9[4]);
-    block_barrier();  // _9_shared is complete
+    store4<true>(&_dy_x_inv_shared[row * 128 + 4 * lane], &_dy_x_inv[0]);
+    store4<true>(&_dy_x_inv_shared[row * 128 + 64 + 4 * lane], &_dy_x_inv[4]);
+    block_barrier();  // _dy_x_inv_shared is complete
     rmsnorm_bwd_stage<aligned>(arguments, shared, head, number + 2, begin, end, slot, record == 0 ? 2 : record - 1);
-    float _9_column[8];
+    float _dy_x_inv_column[8];
     #pragma unroll
     for (int i = 0; i < 8; ++i) _dy_x_inv_column[i] = _dy_x_inv_shared[(first_row + i) * 128 + column];
     // sum over the rows of _dy_x_inv: blocks of 8 rows first           // [rmsnorm.cpp:13]

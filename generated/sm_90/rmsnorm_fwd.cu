@@ -166,8 +166,8 @@ KD_FUNCTION void rmsnorm_fwd_tiles(const Arguments& arguments, float* shared) {
 
     float x[8];                                                         // [rmsnorm.cpp:10]
     load_row<aligned>((x_staged + row * 128), lane, true, x);
-    const float _2 = row_dot(x, x, lane);                               // [rmsnorm.cpp:12]
-    const float inv = approx_rsqrt_normal(_2 * 0.0078125f + eps);       // [rmsnorm.cpp:12]
+    const float _row_sum_x_x = row_dot(x, x, lane);                     // [rmsnorm.cpp:12]
+    const float inv = approx_rsqrt_normal(_row_sum_x_x * 0.0078125f + eps);             // [rmsnorm.cpp:12]
     float y[8];
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
