@@ -25,11 +25,16 @@ COMPARISONS = {"<": "<=", "<=": "<", ">": ">=", ">=": ">", "==": "!=", "!=": "==
 #: What an index is taken for where both names are known.
 NEIGHBOURS = {"row": "lane", "first_row": "row", "column": "lane", "lane": "column", "step_row": "lane"}
 #: Fields that are integers: of a tile, of the arguments, of CUDA's built-in variables.
-INTEGER_FIELDS = {"tile": ("batch", "token", "rows", "clear"), "threadIdx": ("x",), "blockIdx": ("x",),
+INTEGER_FIELDS = {"tile": ("batch", "token", "rows", "clear"), "where": ("batch", "token", "sequence"),
+                  "threadIdx": ("x",), "blockIdx": ("x",),
                   "arguments": ("tokens", "heads", "sequences", "tiles", "segments")}
 #: Functions whose arguments are addresses, indices and counts.
-INDEX_CALLS = {"at", "load4", "store4", "load_row", "store_row", "find_tile", "find_packed_tile", "write_first_tiles",
+INDEX_CALLS = {"at", "row_of", "load4", "store4", "load_row", "store_row", "find_tile", "find_packed_tile",
+               "find_staged_tile", "next_staged_tile", "write_first_tiles", "fetch_box", "copy_box", "expect_bytes",
                "tree_part", "row_scan", "row_total"}
+INTEGER_TYPES = ("int", "long", "unsigned")
+#: Calls that order what threads and the copy engine do.
+BARRIERS = ("block_barrier", "warp_barrier", "wait_for", "publish_arrivals")
 
 
 @dataclass(frozen=True)
@@ -65,7 +70,7 @@ class Enumerator:
         """Names declared as int or long long anywhere, and the function (outermost braces) of each declaration."""
         names = {}
         for i, token in enumerate(self.tokens):
-            if token.text not in ("int", "long") or self.at(i, -1) in ("long", "<"):
+            if token.text not in INTEGER_TYPES or self.at(i, -1) in ("long", "<"):
                 continue
             j = i + (2 if token.text == "long" else 1)
             while j < len(self.tokens) and self.tokens[j].kind == "name":
@@ -86,8 +91,8 @@ class Enumerator:
         hidden = []  # (name, end) of loops that declare it
         for i, token in enumerate(self.tokens):
             hidden = [(name, end) for name, end in hidden if i <= end]
-            if token.text == "for" and self.at(i, 2) in ("int", "long"):
-                name = self.at(i, 3 if self.at(i, 2) == "int" else 4)
+            if token.text == "for" and self.at(i, 2) in INTEGER_TYPES:
+                name = self.at(i, 4 if self.at(i, 2) == "long" else 3)
                 body = self.tokens[i + 1].match + 1
                 hidden.append((name, self.tokens[body].match if self.at(body) == "{" else self.expression_end(body, {";"})))
             void = self.at(i, -2) == "void"
@@ -149,7 +154,7 @@ class Enumerator:
         words = [self.at(start, k) for k in range(4)]
         if words[0] == "const":
             words = words[1:]
-        return words[0] in ("int", "long", "Tile") or (words[0] == "float" and words[1] == "*" )
+        return words[0] in (*INTEGER_TYPES, "Tile") or words[0] == "float" and words[1] == "*"
 
     def in_index(self, number):
         if self.is_integer_statement(number):
@@ -182,7 +187,7 @@ class Enumerator:
             return False
         if self.at(bracket, -1) == ")":
             return self.at(self.tokens[bracket - 1].match, 1) == "&"
-        return self.at(bracket, -2) in ("float", "int", "long")
+        return self.at(bracket, -2) in ("float", *INTEGER_TYPES)
 
     def operand(self, number):
         """An integer operand that begins here: (end, name), or None."""
@@ -206,7 +211,9 @@ class Enumerator:
         line = bisect.bisect_right(self.line_starts, start) - 1
         low = self.line_starts[line]
         high = self.text.find("\n", max(start, end - 1))
-        rest = re.sub(r"\s*//.*", "", self.text[end:high], flags=re.DOTALL)
+        rest = self.text[end:high]
+        if kind != "barrier":  # whose comment alone tells it from others
+            rest = re.sub(r"\s*//.*", "", rest, flags=re.DOTALL)
         edit = f"{self.text[low:start]}{{{self.text[start:end]} => {replacement}}}{rest}"
         self.mutants.append(Mutant(len(self.mutants) + 1, kind, start, end, replacement, line + 1,
                                    re.sub(r"\s+", " ", edit).strip()))
@@ -278,8 +285,8 @@ class Enumerator:
         return self.in_index(number)
 
     def barriers(self, number):
-        if self.at(number) in ("block_barrier", "warp_barrier") and self.at(number, 1) == "(":
-            self.replace("barrier", number, number + 3, ";")
+        if self.at(number) in BARRIERS and self.at(number, 1) == "(":
+            self.replace("barrier", number, self.tokens[number + 1].match + 1, ";")
 
     def masks(self, number):
         token = self.tokens[number]
@@ -293,9 +300,10 @@ class Enumerator:
             return
         self.replace("mask", number, number, COMPARISONS[token.text])
         first, last = number - 1, number + 1
-        while self.at(first) in (")", "]") or self.at(first - 1) not in ("(", ",", "&&", "||", "?", ":", "=", "return", ";"):
+        begins = ("(", "[", ",", "&&", "||", "?", ":", "=", "return", ";")
+        while self.at(first) in (")", "]") or self.at(first - 1) not in begins:
             first = self.tokens[first].match if self.at(first) in (")", "]") else first - 1
-        while self.at(last + 1) not in (")", ",", "&&", "||", "?", ":", ";"):
+        while self.at(last + 1) not in (")", "]", ",", "&&", "||", "?", ":", ";"):
             last = self.tokens[last + 1].match if self.at(last + 1) in ("(", "[") else last + 1
         self.replace("mask", first, last, "true")
 
@@ -323,7 +331,7 @@ class Enumerator:
             self.replace("index", number, end, other)
 
     def is_declared_here(self, number):
-        return self.at(number, -1) in ("int", "long") or self.at(number, 1) == "=" or self.at(number, -1) in ("++", "--") \
+        return self.at(number, -1) in INTEGER_TYPES or self.at(number, 1) == "=" or self.at(number, -1) in ("++", "--") \
             or self.at(number, 1) in ("+=", "-=")
 
     def is_index_use(self, number, end):
