@@ -257,7 +257,7 @@ std::vector<std::uint64_t> build_words(const Manifest& manifest, const Problem& 
         words.push_back(word(evaluate_symbol(argument.size, manifest, problem)));
         break;
       case ArgumentKind::tensor_map: {
-        const TensorMapWords map = binding.aligned ? make_map(bound(argument)) : TensorMapWords{};
+        const TensorMapWords map = binding.aligned ? make_map(bound(argument), argument.rows) : TensorMapWords{};
         words.insert(words.end(), map.begin(), map.end());
         break;
       }

@@ -42,7 +42,7 @@ void check_workspace(const Binding& binding, const WorkspaceLayout& layout, cons
 /// 128 bytes of the argument struct that tell a copy engine where a tensor's rows lie (runtime/tensor_map.h).
 inline constexpr int tensor_map_words = 16;
 using TensorMapWords = std::array<std::uint64_t, tensor_map_words>;
-using TensorMapMaker = std::function<TensorMapWords(const BoundTensor&)>;
+using TensorMapMaker = std::function<TensorMapWords(const BoundTensor&, int box_rows)>;
 
 /// The argument struct: one 8-byte word after another, in the manifest's order. `make_map` is asked for the maps of an
 /// aligned binding; `entry_any` uses none, and gets zeros.

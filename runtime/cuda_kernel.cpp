@@ -112,7 +112,7 @@ class CudaKernelImpl : public CudaKernel {
     void* workspace = options.workspace.data ? options.workspace.data : own.data();
     const std::vector<std::uint64_t> words = build_words(
         manifest(), problem, binding, layout, workspace,
-        [&](const BoundTensor& tensor) { return cuda_tensor_map(tensor_box(manifest(), problem, tensor)); });
+        [&](const BoundTensor& tensor, int rows) { return cuda_tensor_map(tensor_box(manifest(), problem, tensor, rows)); });
     for (const LaunchStep& step : steps)
       launch_kernel(kernel.functions.at(step.entry), step.grid, step.info->block, step.info->shared_bytes,
                     options.stream, words, step.entry);

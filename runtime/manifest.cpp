@@ -111,7 +111,7 @@ WorkspaceInfo read_workspace(const JsonField& field) {
 }
 
 ArgumentInfo read_argument(const JsonField& field) {
-  field.only({"name", "kind", "tensor", "size"});
+  field.only({"name", "kind", "tensor", "size", "rows"});
   ArgumentInfo argument;
   argument.name = field.at("name").name();
   argument.kind = value_in(argument_kinds, field.at("kind"));
@@ -120,6 +120,8 @@ ArgumentInfo read_argument(const JsonField& field) {
   if (names_tensor) argument.tensor = field.at("tensor").name();
   if (argument.kind == ArgumentKind::size) argument.size = field.at("size").name();
   if (!names_tensor && field.has("tensor")) field.at("tensor").fail("only the kinds rows, tile, pointer and tensor_map have it");
+  if (argument.kind == ArgumentKind::tensor_map) argument.rows = static_cast<int>(field.at("rows").integer(1, 256));
+  else if (field.has("rows")) field.at("rows").fail("only the kind tensor_map has it");
   if (argument.kind != ArgumentKind::size && field.has("size")) field.at("size").fail("only the kind size has it");
   return argument;
 }
@@ -255,6 +257,7 @@ std::string dump_manifest(const Manifest& manifest) {
     ordered_json argument{{"name", a.name}, {"kind", name_of(a.kind)}};
     if (!a.tensor.empty()) argument["tensor"] = a.tensor;
     if (!a.size.empty()) argument["size"] = a.size;
+    if (a.rows > 0) argument["rows"] = a.rows;
     root["arguments"].push_back(argument);
   }
   for (const LaunchInfo& l : manifest.launches) {

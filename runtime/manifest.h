@@ -57,6 +57,7 @@ struct ArgumentInfo {
   ArgumentKind kind = ArgumentKind::pointer;
   std::string tensor;  ///< kinds rows, tile, pointer, tensor_map
   std::string size;    ///< kind size
+  int rows = 0;        ///< kind tensor_map: rows of a box
 };
 
 struct LaunchInfo {

@@ -120,7 +120,7 @@ class Rules {
     }
     const TensorInfo* tensor = manifest_.find_tensor(argument.tensor);
     require(tensor, where + ".tensor", fmt::format("no tensor is named \"{}\"", argument.tensor));
-    if (argument.kind == ArgumentKind::tensor_map) return check_tensor_map(*tensor, i, where);
+    if (argument.kind == ArgumentKind::tensor_map) return check_tensor_map(*tensor, argument.rows, i, where);
     const bool rows = is_row_tensor(manifest_, *tensor);
     ArgumentKind fitting = rows && tensor->layout != Layout::tile ? ArgumentKind::rows : ArgumentKind::tile;
     if (tensor->layout == Layout::param) fitting = ArgumentKind::pointer;
@@ -131,7 +131,7 @@ class Rules {
 
   // A map is 64-byte aligned in the argument struct, describes rows of 16-byte pieces, and its boxes have at most 256
   // elements in each dimension.
-  void check_tensor_map(const TensorInfo& tensor, std::size_t i, const std::string& where) const {
+  void check_tensor_map(const TensorInfo& tensor, int rows, std::size_t i, const std::string& where) const {
     const bool first = i == 0 || manifest_.arguments[i - 1].kind == ArgumentKind::tensor_map;
     require(first, where + ".kind", "tensor maps come before all other arguments");
     const bool features = std::any_of(tensor.axes.begin(), tensor.axes.end(), [&](const std::string& axis) {
@@ -141,7 +141,7 @@ class Rules {
             where + ".tensor", fmt::format("\"{}\" is no required input with rows of features", tensor.name));
     require(tensor.vector_bytes % 16 == 0 && manifest_.dim * size_of(tensor.dtype) % 16 == 0, where + ".tensor",
             fmt::format("the rows of \"{}\" are no multiples of 16 bytes", tensor.name));
-    require(manifest_.dim <= 256 && manifest_.chunk <= 256, where + ".kind", "a box has at most 256 rows and columns");
+    require(manifest_.dim <= 256 && rows >= 1 && rows <= 256, where + ".rows", "a box has 1 to 256 rows and columns");
   }
 
   void check_launch(std::size_t i) const {

@@ -8,7 +8,7 @@
 
 namespace kdagen::runtime {
 
-TensorBox tensor_box(const Manifest& manifest, const Problem& problem, const BoundTensor& tensor) {
+TensorBox tensor_box(const Manifest& manifest, const Problem& problem, const BoundTensor& tensor, int box_rows) {
   const auto count = [&](const char* symbol) {
     return static_cast<std::uint64_t>(evaluate_symbol(symbol, manifest, problem));
   };
@@ -20,7 +20,7 @@ TensorBox tensor_box(const Manifest& manifest, const Problem& problem, const Bou
   TensorBox box;
   box.dtype = tensor.info->dtype;
   box.base = tensor.view.base;
-  box.box_rows = rows ? static_cast<std::uint32_t>(manifest.chunk) : 1;
+  box.box_rows = static_cast<std::uint32_t>(box_rows);
   if (by_tiles) {
     box.extents = {dim, rows ? chunk : 1, count("tiles"), head_count};
   } else {

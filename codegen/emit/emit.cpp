@@ -155,7 +155,7 @@ class KernelText {
     };
     if (per_tile) {
       out.line(fmt::format("const long long first = group * {0}, last = first + {0} < arguments.tiles ? first + {0} : arguments.tiles;", tiling.tiles_per_block));
-      out.open(fmt::format("for (long long number = first; number < last; ++number{})", staging_->advance()));
+      out.open(fmt::format("for (long long number = first; number < last; ++number{})", staging_->advance_tile()));
       zero_sums();
       print_tile(out, sums, "number", "arguments.tiles");
       out.close();
@@ -169,7 +169,7 @@ class KernelText {
     }
     zero_sums();
     out.line(fmt::format("const long long first = segment * {0}, last = first + {0} < arguments.tiles ? first + {0} : arguments.tiles;", kTilesPerSegment));
-    out.open(fmt::format("for (long long number = first; number < last; ++number{})", staging_->advance()));
+    out.open(fmt::format("for (long long number = first; number < last; ++number{})", staging_->advance_tile()));
     print_tile(out, false, "", "");
     out.close();
     if (sums) print_partials(out, "segment", "arguments.segments");
@@ -205,19 +205,17 @@ class KernelText {
     out.open("if (tile.rows == 0)");
     print_clear(out);
     if (partials) print_partials(out, index, count);
-    if (staging_->any()) {
-      out.line("block_barrier();  // every thread has read where the tile lies");
-      staging_->print_restage(out);
-    }
+    if (staging_->any()) staging_->print_skip(out);
     out.line("continue;");
     out.close();
-    if (staging_->any()) staging_->print_operands(out);
     StatementPrinter printer(program_, *names_, out, Place::Tile);
     printer.set_restage([&](Writer& writer) { staging_->print_restage(writer); });
-    for (const Region& region : program_.regions) {
+    for (int r = 0; r < int(program_.regions.size()); ++r) {
+      const Region& region = program_.regions[r];
       if (region.statements.empty()) continue;
       out.line();
       if (!region.loop) {
+        staging_->print_operands(out, r);
         for (const Statement& s : region.statements)
           if (tiling.steps > 1) printer.keep(s.value, s.map);
         printer.print(region.statements);
@@ -225,11 +223,14 @@ class KernelText {
       }
       for (const Statement& s : region.statements)
         if (s.kind == Kind::ScanCarry) out.line(fmt::format("float {}_carry = 0.0f;", names_->of(s.value, s.map)));
-      out.open(region.reverse ? fmt::format("for (int step = {}; step >= 0; --step)", tiling.steps - 1)
-                              : fmt::format("for (int step = 0; step < {}; ++step)", tiling.steps));
+      std::string advance = staging_->advance_step(r);
+      out.open(region.reverse ? fmt::format("for (int step = {}; step >= 0; --step{})", tiling.steps - 1, advance)
+                              : fmt::format("for (int step = 0; step < {}; ++step{})", tiling.steps, advance));
       out.line(fmt::format("const int row = step * {0} + step_row, first_row = step * {0} + 8 * block;", tiling.rows_per_step));
       out.line("(void)row, (void)first_row;");
+      staging_->print_operands(out, r);
       StatementPrinter step(program_, *names_, out, Place::Tile);
+      step.set_restage([&](Writer& writer) { staging_->print_restage(writer); });
       step.print(region.statements);
       helpers_.insert(step.helpers().begin(), step.helpers().end());
       out.close();

@@ -127,7 +127,8 @@ runtime::Manifest describe(const Program& program, const Names& names, const Emi
                     : htd ? runtime::Layout::htd : runtime::Layout::bthd;
     if (!names.map(name).empty()) {
       tensor.vector_bytes = std::max(tensor.vector_bytes, 16);
-      maps.push_back({names.map(name), ArgumentKind::tensor_map, name, ""});
+      auto staged = llvm::find_if(program.staging.tensors, [&](StagedTensor t) { return t.input.getTensor() == name; });
+      maps.push_back({names.map(name), ArgumentKind::tensor_map, name, "", staged->rows});
     }
     manifest.tensors.push_back(tensor);
     ArgumentInfo argument;

@@ -26,14 +26,18 @@ bool by_pointer(const Program& program, mlir::Operation* op) {
          llvm::none_of(program.staging.tensors, [&](StagedTensor staged) { return staged.input == input; });
 }
 
-Corner corner_of(const Program& program, const Names& names, InputOp input) {
+/// `first_row`: of the step in its tile, "0" where a tile is one step.
+Corner corner_of(const Program& program, const Names& names, InputOp input, const std::string& first_row) {
   mlir::Value value = input.getResult();
   std::string tensor = input.getTensor().str(), member = "arguments." + names.tensor(tensor);
   bool rows = has_role(value, AxisRole::Rows), heads = has_role(value, AxisRole::Head);
   std::string head = heads ? "head" : "0";
+  std::string token = first_row == "0" ? "tile.token" : "tile.token + " + first_row;
+  std::string left = first_row == "0" ? "tile.rows" : "tile.rows - " + first_row;
   if (rows && !program.tile_major.count(tensor))
-    return {"tile.token", head, "tile.batch", fmt::format("{}.at(tile.batch, tile.token, {})", member, head), member + ".token", "tile.rows"};
-  return {"0", "number", head, fmt::format("{}.at({}, number, 0)", member, head), rows ? member + ".row" : "0", rows ? "tile.rows" : "1"};
+    return {token, head, "tile.batch", fmt::format("{}.at(tile.batch, {}, {})", member, token, head), member + ".token", left};
+  std::string row = rows ? first_row : "0";
+  return {row, "number", head, fmt::format("{}.at({}, number, {})", member, head, row), rows ? member + ".row" : "0", rows ? left : "1"};
 }
 }  // namespace
 
@@ -92,14 +96,51 @@ void StagingPrinter::print_pointers(Writer& out, bool follows) const {
   }
 }
 
+void StagingPrinter::print_requests(Writer& out, int region, bool by_engine) const {
+  const Staging& staging = program_.staging;
+  bool steps = program_.regions[region].loop;
+  if (by_engine) out.line(fmt::format("expect_bytes(&arrivals[slot], {}, &next);", staging.bytes_of(region)));
+  if (steps) {
+    int first = program_.units_before(region), last = first + program_.tiling.steps - 1;
+    std::string step = program_.regions[region].reverse ? fmt::format("{} - unit", last) : first == 0 ? "unit" : fmt::format("unit - {}", first);
+    out.line(fmt::format("const int first_row = ({}) * {};", step, program_.tiling.rows_per_step));
+  }
+  for (const StagedTensor& staged : staging.tensors) {
+    if (staged.region != region) continue;
+    InputOp input = staged.input;
+    Corner corner = corner_of(program_, names_, input, steps ? "first_row" : "0");
+    if (by_engine)
+      out.line(fmt::format("fetch_box(operands + {}, arguments.{}, {}, {}, {}, &arrivals[slot]);", staged.offset / 4, names_.map(input.getTensor().str()),
+                           corner.first, corner.second, corner.third));
+    else
+      out.line(fmt::format("copy_box(reinterpret_cast<{}*>(operands + {}), {}, {}, {}, {}, {}, {});", storage_type(input.getStorage()),
+                           staged.offset / 4, corner.pointer, corner.stride, corner.rows, staged.rows, program_.tiling.dim, program_.tiling.threads));
+  }
+}
+
+void StagingPrinter::print_regions(Writer& out, bool by_engine) const {
+  bool alone = true;
+  for (int r = 0, seen = 0; r < int(program_.regions.size()); ++r) alone = alone && (seen += program_.staging.holds(r)) < 2;
+  for (int r = 0; r < int(program_.regions.size()); ++r) {
+    if (!program_.staging.holds(r)) continue;
+    if (alone) return print_requests(out, r, by_engine);
+    int first = program_.units_before(r), end = first + program_.units_of(r);
+    out.open(first == 0 ? fmt::format("if (unit < {})", end) : fmt::format("if (unit >= {} && unit < {})", first, end));
+    print_requests(out, r, by_engine);
+    out.close();
+  }
+}
+
 void StagingPrinter::print_function(Writer& out) const {
   if (!any()) return;
   const Tiling& tiling = program_.tiling;
-  const Staging& staging = program_.staging;
+  int units = program_.units();
   out.line("/// Asks for the operands of tile `number`, one of the block's tiles begin..end-1. aligned: thread 0 asks the copy engine,");
   out.line("/// and whoever waits for the slot's counter sees them. Else all threads copy; seen after a barrier.");
+  if (units > 1) out.line(fmt::format("/// `unit`: which of the {} portions, each the rows of a step.", units));
   out.line("template <bool aligned>");
-  out.open(fmt::format("KD_FUNCTION void {}_stage(const Arguments& arguments, float* shared, long long head, long long number, long long begin, long long end, int slot, int record)", kernel_));
+  out.open(fmt::format("KD_FUNCTION void {}_stage(const Arguments& arguments, float* shared, long long head, long long number, {}long long begin, long long end, int slot, int record)",
+                       kernel_, units > 1 ? "int unit, " : ""));
   out.line("if (number >= end || (aligned && threadIdx.x != 0)) return;");
   out.line(fmt::format("Arrival* const arrivals = {};", arrivals()));
   out.line(fmt::format("Slot* const slots = {};", records()));
@@ -108,6 +149,12 @@ void StagingPrinter::print_function(Writer& out) const {
   out.open("if (threadIdx.x == 0)");
   out.line("const long long* const first_tile = arguments.cu_seqlens != nullptr ? arguments.first_tile : nullptr;");
   out.line(fmt::format("const Slot& before = slots[record == 0 ? {} : record - 1];", tiling.stages));
+  if (units > 1) {
+    out.open("if (unit > 0)");
+    out.line("next = before;  // the same tile");
+    out.close();
+    out.open("else");
+  }
   out.line("const StagedTile where = number == begin");
   out.line(fmt::format("    ? find_staged_tile(number, {}, arguments.tokens, arguments.sequences, first_tile, arguments.sequence_start)", tiling.chunk));
   out.line(fmt::format("    : next_staged_tile(before.tile, {}, arguments.tokens, arguments.sequences, first_tile, arguments.sequence_start);", tiling.chunk));
@@ -119,28 +166,20 @@ void StagingPrinter::print_function(Writer& out) const {
   out.open("else");
   print_pointers(out, false);
   out.close();
+  if (units > 1) out.close();
   out.close();
   out.line("if constexpr (!aligned) block_barrier();  // the record is complete");
   out.line("const Tile tile = tile_of(next.tile);");
   out.line(fmt::format("float* const operands = {};", slot_address("slot")));
+  out.open("if (tile.rows == 0)");
+  out.line("if constexpr (aligned) expect_bytes(&arrivals[slot], 0, &next);");
+  out.line("return;");
+  out.close();
   out.open("if constexpr (aligned)");
-  out.line(fmt::format("expect_bytes(&arrivals[slot], tile.rows > 0 ? {} : 0, &next);", staging.arriving_bytes()));
-  out.line("if (tile.rows == 0) return;");
-  for (const StagedTensor& staged : staging.tensors) {
-    InputOp input = staged.input;
-    Corner corner = corner_of(program_, names_, input);
-    out.line(fmt::format("fetch_box(operands + {}, arguments.{}, {}, {}, {}, &arrivals[slot]);", staged.offset / 4, names_.map(input.getTensor().str()),
-                         corner.first, corner.second, corner.third));
-  }
+  print_regions(out, true);
   out.close();
   out.open("else");
-  for (const StagedTensor& staged : staging.tensors) {
-    InputOp input = staged.input;
-    Corner corner = corner_of(program_, names_, input);
-    out.line(fmt::format("copy_box(reinterpret_cast<{}*>(operands + {}), {}, {}, tile.rows > 0 ? {} : 0, {}, {}, {});", storage_type(input.getStorage()),
-                         staged.offset / 4, corner.pointer, corner.stride, corner.rows, has_role(input.getResult(), AxisRole::Rows) ? tiling.chunk : 1,
-                         tiling.dim, tiling.threads));
-  }
+  print_regions(out, false);
   out.close();
   out.close();
   out.line();
@@ -148,7 +187,9 @@ void StagingPrinter::print_function(Writer& out) const {
 
 void StagingPrinter::print_start(Writer& out) const {
   const Tiling& tiling = program_.tiling;
-  out.line(fmt::format("// Operands travel {} tile{} ahead.", tiling.stages, tiling.stages == 1 ? "" : "s"));
+  int units = program_.units();
+  const char* what = units > 1 ? "portion" : "tile";
+  out.line(fmt::format("// Operands travel {} {}{} ahead.", tiling.stages, what, tiling.stages == 1 ? "" : "s"));
   out.line(fmt::format("Arrival* const arrivals = {};", arrivals()));
   out.line(fmt::format("const Slot* const slots = {};", records()));
   out.open("if (aligned && threadIdx.x == 0)");
@@ -156,22 +197,36 @@ void StagingPrinter::print_start(Writer& out) const {
   out.line("publish_arrivals();");
   out.close();
   out.line("block_barrier();  // arrivals is complete");
-  out.line(fmt::format("for (int ahead = 0; ahead < {}; ++ahead) {}", tiling.stages, call("begin + ahead", "ahead", "ahead")));
-  out.line("// One record more than slots: the last tile's is read to its end, while the next operands are asked for.");
+  std::string portion = units > 1 ? fmt::format("begin + ahead / {0}, ahead % {0}", units) : "begin + ahead";
+  out.line(fmt::format("for (int ahead = 0; ahead < {}; ++ahead) {}", tiling.stages, call(portion, "ahead", "ahead")));
+  out.line(fmt::format("// One record more than slots: the last {}'s is read to its end, while the next operands are asked for.", what));
   out.line("int slot = 0, record = 0;");
   out.line("unsigned phase = 0;");
 }
 
-void StagingPrinter::print_arrival(Writer& out) const {
+void StagingPrinter::print_wait(Writer& out) const {
   out.line("if constexpr (aligned) wait_for(&arrivals[slot], phase);");
   out.line("else block_barrier();  // the slot is complete");
-  out.line("const Slot& here = slots[record];");
+}
+
+void StagingPrinter::print_arrival(Writer& out) const {
+  print_wait(out);
+  // The record of a tile of several portions is gone when its last one is computed.
+  out.line(program_.units() > 1 ? "const Slot here = slots[record];" : "const Slot& here = slots[record];");
   out.line("const Tile tile = tile_of(here.tile);");
 }
 
-void StagingPrinter::print_operands(Writer& out) const {
+void StagingPrinter::print_operands(Writer& out, int region) const {
+  if (!any() || !program_.staging.holds(region)) return;
+  if (program_.units() > 1) {
+    int first = program_.units_before(region), last = first + program_.tiling.steps - 1;
+    print_wait(out);
+    out.line("const Slot& here = slots[record];");
+    out.line(program_.regions[region].reverse ? fmt::format("const int unit = {} - step;", last) : fmt::format("const int unit = {} + step;", first));
+  }
   out.line(fmt::format("const float* const operands = {};", slot_address("slot")));
   for (const StagedTensor& staged : program_.staging.tensors) {
+    if (staged.region != region) continue;
     InputOp input = staged.input;
     std::string type = storage_type(input.getStorage()), name = names_.staged(input.getTensor().str());
     std::string address = staged.offset == 0 ? "operands" : fmt::format("operands + {}", staged.offset / 4);
@@ -181,9 +236,24 @@ void StagingPrinter::print_operands(Writer& out) const {
 }
 
 void StagingPrinter::print_restage(Writer& out) const {
-  out.line(call(fmt::format("number + {}", program_.tiling.stages), "slot", fmt::format("record == 0 ? {} : record - 1", program_.tiling.stages)));
+  int stages = program_.tiling.stages, units = program_.units();
+  std::string portion = units > 1 ? fmt::format("number + (unit + {0}) / {1}, (unit + {0}) % {1}", stages, units) : fmt::format("number + {}", stages);
+  out.line(call(portion, "slot", fmt::format("record == 0 ? {} : record - 1", stages)));
 }
 
-std::string StagingPrinter::advance() const { return any() ? fmt::format(", next_slot(slot, phase, {0}), record = record == {0} ? 0 : record + 1", program_.tiling.stages) : ""; }
+void StagingPrinter::print_skip(Writer& out) const {
+  int units = program_.units();
+  if (units > 1) {
+    out.open(fmt::format("for (int unit = 0; unit < {}; ++unit{})", units, after_unit()));
+    print_wait(out);
+  }
+  out.line("block_barrier();  // every thread has read where the tile lies");
+  print_restage(out);
+  if (units > 1) out.close();
+}
+
+std::string StagingPrinter::after_unit() const {
+  return fmt::format(", next_slot(slot, phase, {0}), record = record == {0} ? 0 : record + 1", program_.tiling.stages);
+}
 
 }  // namespace kdagen::emit

@@ -60,6 +60,7 @@ class StatementPrinter {
   /// The pointer to a tensor's features for this thread: arguments.q.at(tile.batch, tile.token + row, head).
   std::string address(const std::string& tensor, mlir::ArrayAttr axes, mlir::Value value, Map map) const;
   std::string row_expression(Map map) const;
+  std::string step_row(Map map) const;
   std::string column_present() const;  // "" where every column is in the tensor
   std::string buffer_index(const schedule::Buffer& buffer, const std::string& row, const std::string& column) const;
   std::string local_row(const schedule::Buffer& buffer, Map map) const;

@@ -30,7 +30,7 @@ std::string StatementPrinter::address(const std::string& tensor, mlir::ArrayAttr
   bool heads = lists(axes, kernel.axis(AxisRole::Head)), rows = lists(axes, kernel.axis(AxisRole::Rows));
   bool per_tile = lists(axes, kernel.axis(AxisRole::Chunk)) || section_of(value) == Section::Tile;
   if (std::string staged = names_.staged(tensor); !staged.empty())
-    return rows ? fmt::format("({} + {} * {})", staged, row_expression(map), program_.tiling.dim) : staged;
+    return rows ? fmt::format("({} + {} * {})", staged, step_row(map), program_.tiling.dim) : staged;
   std::string member = "arguments." + names_.tensor(tensor), head = heads ? "head" : "0";
   if (program_.tiling.stages > 0 && place_ == Place::Tile && per_tile | rows) {
     std::string first = "here." + names_.tensor(tensor), stride = program_.tile_major.count(tensor) ? "row" : "token";
@@ -52,7 +52,7 @@ void StatementPrinter::print_load(const Statement& s) {
   bool rows = shape == Shape::Tile || shape == Shape::Rows, columns = shape == Shape::Tile || shape == Shape::Columns;
   std::vector<std::string> conditions;
   // Absent rows of a staged tensor hold something; no statement lets an absent row act on another.
-  if (rows && (names_.staged(tensor).empty() || program_.tiling.total_rows() > program_.tiling.chunk)) conditions.push_back(s.map == Map::Row ? "row < tile.rows" : "first_row + i < tile.rows");
+  if (rows && (names_.staged(tensor).empty() || program_.tiling.rows_per_step > program_.tiling.chunk)) conditions.push_back(s.map == Map::Row ? "row < tile.rows" : "first_row + i < tile.rows");
   if (columns && s.map == Map::Column && !column_present().empty()) conditions.push_back(column_present());
   if (std::string apart = unless_aliased(program_, names_, s.op); !apart.empty()) conditions.push_back(apart);
   bool parameter = section_of(s.value) != Section::Tile;
@@ -115,6 +115,12 @@ void StatementPrinter::print_store(const Statement& s) {
     std::string place = columns ? fmt::format("({})[column]", to) : fmt::format("*({})", to);
     out_.line(fmt::format("{}{} = to<{}>({});", guard, place, storage, element(s.value, s.map).text), where);
   }
+}
+
+/// The row in its step.
+std::string StatementPrinter::step_row(Map map) const {
+  if (program_.tiling.steps == 1) return row_expression(map);
+  return map == Map::Row ? "step_row" : "(8 * block + i)";
 }
 
 std::string StatementPrinter::local_row(const Buffer& buffer, Map map) const {

@@ -104,22 +104,31 @@ struct ParameterSum {
   std::string name;
 };
 
-/// An input tensor whose box of a tile (its rows, or one row a tile) travels to shared memory.
+/// An input tensor of which a region reads a box at a time: the rows of a step, or one row a tile.
 struct StagedTensor {
   kda::InputOp input;
+  int region = 0;  // of Program::regions
+  int rows = 1;    // of a box
   int offset = 0;  // bytes from the start of a slot
   int bytes = 0;
 };
 
-/// Operands that arrive while earlier tiles are computed: `tiling.stages` slots of shared memory, all alike.
+/// Operands that arrive while earlier ones are computed with. A unit is what a slot of shared memory holds: the operands
+/// of one step of one region (of a tile, where that is one step). There are `tiling.stages` slots, all alike.
 struct Staging {
-  std::vector<StagedTensor> tensors;
-  int control_offset = 0;  // bytes from the start of shared memory: a counter and a tile record a slot
+  std::vector<StagedTensor> tensors;  // regions ascending
+  int control_offset = 0;  // bytes from the start of shared memory: counters and records
   int slots_offset = 0;
   int slot_bytes = 0;
-  int arriving_bytes() const {
+
+  bool holds(int region) const {
+    for (const StagedTensor& tensor : tensors)
+      if (tensor.region == region) return true;
+    return false;
+  }
+  int bytes_of(int region) const {
     int bytes = 0;
-    for (const StagedTensor& tensor : tensors) bytes += tensor.bytes;
+    for (const StagedTensor& tensor : tensors) bytes += tensor.region == region ? tensor.bytes : 0;
     return bytes;
   }
 };
@@ -134,6 +143,15 @@ struct Program {
   std::set<std::string> tile_major;  // cotangents stored tile by tile
   Staging staging;
   int shared_floats = 0;            // buffers and staging
+
+  /// Units of a region, and of the regions before it (of all: regions.size()).
+  int units_of(int region) const { return !staging.holds(region) ? 0 : regions[region].loop ? tiling.steps : 1; }
+  int units_before(int region) const {
+    int units = 0;
+    for (int r = 0; r < region; ++r) units += units_of(r);
+    return units;
+  }
+  int units() const { return units_before(int(regions.size())); }
 };
 
 }  // namespace kdagen::schedule

@@ -69,7 +69,12 @@ Tiling choose_tiling(KernelOp kernel, const ScheduleOptions& options) {
   tiling.lanes = feature ? tiling.width / kColumnsPerLane : 1;
   tiling.heads_fastest = options.layout == "bthd";
   int least = std::max(tiling.width, 32);
-  tiling.threads = std::clamp(int(std::bit_floor(unsigned(tiling.chunk * tiling.lanes))), least, std::max(512, least));
+  // A tile in one step where 512 threads hold it, else steps of 256 threads: several portions travel at a time.
+  int whole = int(std::bit_ceil(unsigned(tiling.chunk * tiling.lanes)));
+  tiling.threads = std::max(whole <= 512 ? whole : 256, least);
+  // Without parameter sums nothing is gained by long runs of tiles, and short ones leave less of a last wave.
+  bool sums = llvm::any_of(kernel.block().getOps<OutputOp>(), [](OutputOp output) { return section_of(output.getValue()) != Section::Tile; });
+  tiling.tiles_per_block = sums ? 8 : 4;
   if (options.schedule == "baseline") {
     if (!feature) throw UsageError("option schedule=baseline: the spec has no feature axis; schedule=default would pass");
     tiling.threads = 256;

@@ -7,6 +7,7 @@
 
 #include "codegen/schedule/registers.h"
 #include "kdagen/error.h"
+#include "llvm/ADT/SmallPtrSet.h"
 
 using namespace kdagen::kda;
 
@@ -28,6 +29,8 @@ bool is_computed_with(InputOp input) {
   return llvm::any_of(input.getResult().getUsers(), [](mlir::Operation* user) { return !mlir::isa<OutputOp>(user); });
 }
 
+int row_bytes(const Tiling& tiling, InputOp input) { return tiling.dim * int(input.getStorage().getIntOrFloatBitWidth()) / 8; }
+
 /// Blocks that can be resident without spilling.
 int blocks_by_registers(const Program& program) {
   int wanted = std::max(live_registers(program) + kOtherRegisters, kLeastRegisters), blocks = 1;
@@ -36,25 +39,43 @@ int blocks_by_registers(const Program& program) {
   return blocks;
 }
 
+bool may_be_staged(Program& program, InputOp input) {
+  const Tiling& tiling = program.tiling;
+  mlir::Value value = input.getResult();
+  if (section_of(value) != Section::Tile || !has_role(value, AxisRole::Feature) || input.getOptional()) return false;
+  // With several steps a value without rows is read outside of them.
+  if (tiling.steps > 1 && !has_role(value, AxisRole::Rows)) return false;
+  return row_bytes(tiling, input) % 16 == 0 && is_computed_with(input);
+}
+
 std::vector<StagedTensor> candidates(Program& program) {
   const Tiling& tiling = program.tiling;
+  int step_rows = std::min(tiling.chunk, tiling.rows_per_step);
   std::vector<StagedTensor> tensors;
-  if (tiling.dim > kLargestBox || tiling.chunk > kLargestBox) return tensors;
-  int offset = 0;
-  for (auto input : program.kernel.block().getOps<InputOp>()) {
-    mlir::Value value = input.getResult();
-    if (section_of(value) != Section::Tile || !has_role(value, AxisRole::Feature) || input.getOptional()) continue;
-    int row_bytes = tiling.dim * int(input.getStorage().getIntOrFloatBitWidth()) / 8;
-    if (row_bytes % 16 != 0 || !is_computed_with(input)) continue;
-    int bytes = row_bytes * (has_role(value, AxisRole::Rows) ? tiling.chunk : 1);
-    tensors.push_back({input, offset, bytes});
-    offset = aligned(offset + bytes);
+  if (tiling.dim > kLargestBox || step_rows > kLargestBox) return tensors;
+  for (int r = 0; r < int(program.regions.size()); ++r) {
+    int offset = 0;
+    for (auto input : program.kernel.block().getOps<InputOp>()) {
+      bool read = llvm::any_of(program.regions[r].statements, [&](const Statement& s) { return s.kind == Kind::Load && s.op == input; });
+      if (!read || !may_be_staged(program, input)) continue;
+      int rows = has_role(input.getResult(), AxisRole::Rows) ? step_rows : 1, bytes = row_bytes(tiling, input) * rows;
+      tensors.push_back({input, r, rows, offset, bytes});
+      offset = aligned(offset + bytes);
+    }
   }
   return tensors;
 }
 
 int slot_bytes(const std::vector<StagedTensor>& tensors) {
-  return tensors.empty() ? 0 : aligned(tensors.back().offset + tensors.back().bytes);
+  int bytes = 0;
+  for (const StagedTensor& tensor : tensors) bytes = std::max(bytes, aligned(tensor.offset + tensor.bytes));
+  return bytes;
+}
+
+int staged_inputs(const Staging& staging) {
+  llvm::SmallPtrSet<mlir::Operation*, 16> inputs;
+  for (StagedTensor tensor : staging.tensors) inputs.insert(tensor.input);
+  return int(inputs.size());
 }
 
 /// Counters, and one record more than slots: the tile, and a pointer to its first row in each tensor that is not staged.
@@ -62,7 +83,7 @@ int control_bytes(Program& program, const Staging& staging, int stages) {
   int pointers = 0;
   for (auto output : program.kernel.block().getOps<OutputOp>()) pointers += section_of(output.getValue()) == Section::Tile;
   for (auto input : program.kernel.block().getOps<InputOp>()) pointers += section_of(input.getResult()) == Section::Tile;
-  return stages * kCounterBytes + (stages + 1) * (kTileRecordBytes + kPointerBytes * (pointers - int(staging.tensors.size())));
+  return stages * kCounterBytes + (stages + 1) * (kTileRecordBytes + kPointerBytes * (pointers - staged_inputs(staging)));
 }
 
 void lay_out(Program& program, int stages) {
@@ -84,28 +105,19 @@ void hoist_loads(Program& program) {
   for (Region& region : program.regions) std::stable_partition(region.statements.begin(), region.statements.end(), plain);
 }
 
-void place_restage(Program& program) {
+/// Behind the first barrier after the last read of an operand of the region.
+void place_restage(Program& program, int region) {
+  auto& statements = program.regions[region].statements;
   auto reads_operand = [&](const Statement& s) {
-    return s.kind == Kind::Load && llvm::any_of(program.staging.tensors, [&](StagedTensor t) { return t.input.getOperation() == s.op; });
+    return s.kind == Kind::Load && llvm::any_of(program.staging.tensors, [&](StagedTensor t) { return t.region == region && t.input.getOperation() == s.op; });
   };
-  int region = -1, at = -1;
-  for (int r = 0; r < int(program.regions.size()); ++r)
-    for (int i = 0; i < int(program.regions[r].statements.size()); ++i)
-      if (reads_operand(program.regions[r].statements[i])) region = r, at = i;
-  if (program.regions[region].loop) ++region, at = -1;
-  if (region == int(program.regions.size())) program.regions.emplace_back();
-  for (int r = region; r < int(program.regions.size()); ++r) {
-    auto& statements = program.regions[r].statements;
-    for (int i = r == region ? at + 1 : 0; !program.regions[r].loop && i < int(statements.size()); ++i)
-      if (statements[i].kind == Kind::Barrier) {
-        statements.insert(statements.begin() + i + 1, {Kind::Restage, Map::Row, nullptr, {}, -1, ""});
-        return;
-      }
+  auto last = std::find_if(statements.rbegin(), statements.rend(), reads_operand).base();
+  auto barrier = std::find_if(last, statements.end(), [](const Statement& s) { return s.kind == Kind::Barrier; });
+  if (barrier == statements.end()) {
+    statements.push_back({Kind::Barrier, Map::Row, nullptr, {}, -1, "operands"});
+    barrier = std::prev(statements.end());
   }
-  if (program.regions.back().loop) program.regions.emplace_back();
-  auto& last = program.regions.back().statements;
-  last.push_back({Kind::Barrier, Map::Row, nullptr, {}, -1, "operands"});
-  last.push_back({Kind::Restage, Map::Row, nullptr, {}, -1, ""});
+  statements.insert(std::next(barrier), {Kind::Restage, Map::Row, nullptr, {}, -1, ""});
 }
 }  // namespace
 
@@ -144,7 +156,8 @@ void stage_operands(Program& program, int stages, bool choose_blocks, const Stag
   program.staging = staging;
   lay_out(program, stages);
   hoist_loads(program);
-  place_restage(program);
+  for (int r = 0; r < int(program.regions.size()); ++r)
+    if (program.staging.holds(r)) place_restage(program, r);
 }
 
 }  // namespace kdagen::schedule

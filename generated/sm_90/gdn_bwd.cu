@@ -163,19 +163,22 @@ KD_FUNCTION void gdn_bwd_stage(const Arguments& arguments, float* shared, long l
   if constexpr (!aligned) block_barrier();  // the record is complete
   const Tile tile = tile_of(next.tile);
   float* const operands = shared + 160 + slot * 6144;
+  if (tile.rows == 0) {
+    if constexpr (aligned) expect_bytes(&arrivals[slot], 0, &next);
+    return;
+  }
   if constexpr (aligned) {
-    expect_bytes(&arrivals[slot], tile.rows > 0 ? 24576 : 0, &next);
-    if (tile.rows == 0) return;
+    expect_bytes(&arrivals[slot], 24576, &next);
     fetch_box(operands + 0, arguments.q_map, tile.token, head, tile.batch, &arrivals[slot]);
     fetch_box(operands + 1024, arguments.k_map, tile.token, head, tile.batch, &arrivals[slot]);
     fetch_box(operands + 2048, arguments.dq_n_map, tile.token, head, tile.batch, &arrivals[slot]);
     fetch_box(operands + 4096, arguments.dk_n_map, tile.token, head, tile.batch, &arrivals[slot]);
   }
   else {
-    copy_box(reinterpret_cast<bf16*>(operands + 0), arguments.q.at(tile.batch, tile.token, head), arguments.q.token, tile.rows > 0 ? tile.rows : 0, 16, 128, 256);
-    copy_box(reinterpret_cast<bf16*>(operands + 1024), arguments.k.at(tile.batch, tile.token, head), arguments.k.token, tile.rows > 0 ? tile.rows : 0, 16, 128, 256);
-    copy_box(reinterpret_cast<float*>(operands + 2048), arguments.dq_n.at(tile.batch, tile.token, head), arguments.dq_n.token, tile.rows > 0 ? tile.rows : 0, 16, 128, 256);
-    copy_box(reinterpret_cast<float*>(operands + 4096), arguments.dk_n.at(tile.batch, tile.token, head), arguments.dk_n.token, tile.rows > 0 ? tile.rows : 0, 16, 128, 256);
+    copy_box(reinterpret_cast<bf16*>(operands + 0), arguments.q.at(tile.batch, tile.token, head), arguments.q.token, tile.rows, 16, 128, 256);
+    copy_box(reinterpret_cast<bf16*>(operands + 1024), arguments.k.at(tile.batch, tile.token, head), arguments.k.token, tile.rows, 16, 128, 256);
+    copy_box(reinterpret_cast<float*>(operands + 2048), arguments.dq_n.at(tile.batch, tile.token, head), arguments.dq_n.token, tile.rows, 16, 128, 256);
+    copy_box(reinterpret_cast<float*>(operands + 4096), arguments.dk_n.at(tile.batch, tile.token, head), arguments.dk_n.token, tile.rows, 16, 128, 256);
   }
 }
 
@@ -231,12 +234,12 @@ KD_FUNCTION void gdn_bwd_tiles(const Arguments& arguments, float* shared) {
       gdn_bwd_stage<aligned>(arguments, shared, head, number + 2, begin, end, slot, record == 0 ? 2 : record - 1);
       continue;
     }
+
     const float* const operands = shared + 160 + slot * 6144;
     const bf16* const q_staged = reinterpret_cast<const bf16*>(operands);
     const bf16* const k_staged = reinterpret_cast<const bf16*>(operands + 1024);
     const float* const dq_n_staged = operands + 2048;
     const float* const dk_n_staged = operands + 4096;
-
     const float dg_c = row < tile.rows ? to_float(*(row_of<aligned>(here.dg_c, arguments.dg_c.token, row))) : 0.0f;  // [gdn.cpp:18]
     const float dg_T = to_float(*(here.dg_T));                          // [gdn.cpp:19]
     const float a_raw = row < tile.rows ? to_float(*(row_of<aligned>(here.a_raw, arguments.a_raw.token, row))) : 0.0f;  // [gdn.cpp:11]

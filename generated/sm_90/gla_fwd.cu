@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // gla forward: GLA preamble: log-sigmoid gate per feature, decayed q and k
-//   spec 2149f416e8cc6f20  sm_90  tile 16 rows x 128 columns in 1 step  threads=256,tiles_per_block=8,min_blocks=4,heads_fastest=1,stages=2
+//   spec 2149f416e8cc6f20  sm_90  tile 16 rows x 128 columns in 1 step  threads=256,tiles_per_block=4,min_blocks=4,heads_fastest=1,stages=2
 //   remake: kdagen emit gla --pass fwd
 //
 //   g = -softplus(-g_raw)*(gate_divisor^-1*log2e)                                                        [spec:14]
@@ -99,17 +99,20 @@ KD_FUNCTION void gla_fwd_stage(const Arguments& arguments, float* shared, long l
   if constexpr (!aligned) block_barrier();  // the record is complete
   const Tile tile = tile_of(next.tile);
   float* const operands = shared + 320 + slot * 3072;
+  if (tile.rows == 0) {
+    if constexpr (aligned) expect_bytes(&arrivals[slot], 0, &next);
+    return;
+  }
   if constexpr (aligned) {
-    expect_bytes(&arrivals[slot], tile.rows > 0 ? 12288 : 0, &next);
-    if (tile.rows == 0) return;
+    expect_bytes(&arrivals[slot], 12288, &next);
     fetch_box(operands + 0, arguments.q_map, tile.token, head, tile.batch, &arrivals[slot]);
     fetch_box(operands + 1024, arguments.k_map, tile.token, head, tile.batch, &arrivals[slot]);
     fetch_box(operands + 2048, arguments.g_raw_map, tile.token, head, tile.batch, &arrivals[slot]);
   }
   else {
-    copy_box(reinterpret_cast<bf16*>(operands + 0), arguments.q.at(tile.batch, tile.token, head), arguments.q.token, tile.rows > 0 ? tile.rows : 0, 16, 128, 256);
-    copy_box(reinterpret_cast<bf16*>(operands + 1024), arguments.k.at(tile.batch, tile.token, head), arguments.k.token, tile.rows > 0 ? tile.rows : 0, 16, 128, 256);
-    copy_box(reinterpret_cast<bf16*>(operands + 2048), arguments.g_raw.at(tile.batch, tile.token, head), arguments.g_raw.token, tile.rows > 0 ? tile.rows : 0, 16, 128, 256);
+    copy_box(reinterpret_cast<bf16*>(operands + 0), arguments.q.at(tile.batch, tile.token, head), arguments.q.token, tile.rows, 16, 128, 256);
+    copy_box(reinterpret_cast<bf16*>(operands + 1024), arguments.k.at(tile.batch, tile.token, head), arguments.k.token, tile.rows, 16, 128, 256);
+    copy_box(reinterpret_cast<bf16*>(operands + 2048), arguments.g_raw.at(tile.batch, tile.token, head), arguments.g_raw.token, tile.rows, 16, 128, 256);
   }
 }
 
@@ -125,7 +128,7 @@ KD_FUNCTION void gla_fwd_tiles(const Arguments& arguments, float* shared) {
   const unsigned heads = static_cast<unsigned>(arguments.heads), head_number = blockIdx.x % heads, group_number = blockIdx.x / heads;
   const long long head = head_number, group = group_number;
   (void)shared, (void)head;
-  const long long begin = group * 8, end = begin + 8 < arguments.tiles ? begin + 8 : arguments.tiles;
+  const long long begin = group * 4, end = begin + 4 < arguments.tiles ? begin + 4 : arguments.tiles;
   // Operands travel 2 tiles ahead.
   Arrival* const arrivals = reinterpret_cast<Arrival*>(shared + 256);
   const Slot* const slots = reinterpret_cast<Slot*>(shared + 260);
@@ -138,8 +141,7 @@ KD_FUNCTION void gla_fwd_tiles(const Arguments& arguments, float* shared) {
   // One record more than slots: the last tile's is read to its end, while the next operands are asked for.
   int slot = 0, record = 0;
   unsigned phase = 0;
-  const long long segment = group;
-  const long long first = segment * 8, last = first + 8 < arguments.tiles ? first + 8 : arguments.tiles;
+  const long long first = group * 4, last = first + 4 < arguments.tiles ? first + 4 : arguments.tiles;
   for (long long number = first; number < last; ++number, next_slot(slot, phase, 2), record = record == 2 ? 0 : record + 1) {
     if constexpr (aligned) wait_for(&arrivals[slot], phase);
     else block_barrier();  // the slot is complete
@@ -158,11 +160,11 @@ KD_FUNCTION void gla_fwd_tiles(const Arguments& arguments, float* shared) {
       gla_fwd_stage<aligned>(arguments, shared, head, number + 2, begin, end, slot, record == 0 ? 2 : record - 1);
       continue;
     }
+
     const float* const operands = shared + 320 + slot * 3072;
     const bf16* const q_staged = reinterpret_cast<const bf16*>(operands);
     const bf16* const k_staged = reinterpret_cast<const bf16*>(operands + 1024);
     const bf16* const g_raw_staged = reinterpret_cast<const bf16*>(operands + 2048);
-
     float g_raw[8];                                                     // [gla.cpp:12]
     #pragma unroll
     for (int i = 0; i < 8; ++i) g_raw[i] = to_float((g_raw_staged + (first_row + i) * 128)[column]);

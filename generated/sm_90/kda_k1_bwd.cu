@@ -196,9 +196,12 @@ KD_FUNCTION void kda_k1_bwd_stage(const Arguments& arguments, float* shared, lon
   if constexpr (!aligned) block_barrier();  // the record is complete
   const Tile tile = tile_of(next.tile);
   float* const operands = shared + 5344 + slot * 11392;
+  if (tile.rows == 0) {
+    if constexpr (aligned) expect_bytes(&arrivals[slot], 0, &next);
+    return;
+  }
   if constexpr (aligned) {
-    expect_bytes(&arrivals[slot], tile.rows > 0 ? 45568 : 0, &next);
-    if (tile.rows == 0) return;
+    expect_bytes(&arrivals[slot], 45568, &next);
     fetch_box(operands + 0, arguments.q_map, tile.token, head, tile.batch, &arrivals[slot]);
     fetch_box(operands + 1024, arguments.k_map, tile.token, head, tile.batch, &arrivals[slot]);
     fetch_box(operands + 2048, arguments.g_raw_map, tile.token, head, tile.batch, &arrivals[slot]);
@@ -209,14 +212,14 @@ KD_FUNCTION void kda_k1_bwd_stage(const Arguments& arguments, float* shared, lon
     fetch_box(operands + 11264, arguments.dg_T_map, 0, number, head, &arrivals[slot]);
   }
   else {
-    copy_box(reinterpret_cast<bf16*>(operands + 0), arguments.q.at(tile.batch, tile.token, head), arguments.q.token, tile.rows > 0 ? tile.rows : 0, 16, 128, 256);
-    copy_box(reinterpret_cast<bf16*>(operands + 1024), arguments.k.at(tile.batch, tile.token, head), arguments.k.token, tile.rows > 0 ? tile.rows : 0, 16, 128, 256);
-    copy_box(reinterpret_cast<bf16*>(operands + 2048), arguments.g_raw.at(tile.batch, tile.token, head), arguments.g_raw.token, tile.rows > 0 ? tile.rows : 0, 16, 128, 256);
-    copy_box(reinterpret_cast<float*>(operands + 3072), arguments.dq_d.at(tile.batch, tile.token, head), arguments.dq_d.token, tile.rows > 0 ? tile.rows : 0, 16, 128, 256);
-    copy_box(reinterpret_cast<float*>(operands + 5120), arguments.dk_d.at(tile.batch, tile.token, head), arguments.dk_d.token, tile.rows > 0 ? tile.rows : 0, 16, 128, 256);
-    copy_box(reinterpret_cast<float*>(operands + 7168), arguments.dk_i.at(tile.batch, tile.token, head), arguments.dk_i.token, tile.rows > 0 ? tile.rows : 0, 16, 128, 256);
-    copy_box(reinterpret_cast<float*>(operands + 9216), arguments.dk_r.at(tile.batch, tile.token, head), arguments.dk_r.token, tile.rows > 0 ? tile.rows : 0, 16, 128, 256);
-    copy_box(reinterpret_cast<float*>(operands + 11264), arguments.dg_T.at(head, number, 0), 0, tile.rows > 0 ? 1 : 0, 1, 128, 256);
+    copy_box(reinterpret_cast<bf16*>(operands + 0), arguments.q.at(tile.batch, tile.token, head), arguments.q.token, tile.rows, 16, 128, 256);
+    copy_box(reinterpret_cast<bf16*>(operands + 1024), arguments.k.at(tile.batch, tile.token, head), arguments.k.token, tile.rows, 16, 128, 256);
+    copy_box(reinterpret_cast<bf16*>(operands + 2048), arguments.g_raw.at(tile.batch, tile.token, head), arguments.g_raw.token, tile.rows, 16, 128, 256);
+    copy_box(reinterpret_cast<float*>(operands + 3072), arguments.dq_d.at(tile.batch, tile.token, head), arguments.dq_d.token, tile.rows, 16, 128, 256);
+    copy_box(reinterpret_cast<float*>(operands + 5120), arguments.dk_d.at(tile.batch, tile.token, head), arguments.dk_d.token, tile.rows, 16, 128, 256);
+    copy_box(reinterpret_cast<float*>(operands + 7168), arguments.dk_i.at(tile.batch, tile.token, head), arguments.dk_i.token, tile.rows, 16, 128, 256);
+    copy_box(reinterpret_cast<float*>(operands + 9216), arguments.dk_r.at(tile.batch, tile.token, head), arguments.dk_r.token, tile.rows, 16, 128, 256);
+    copy_box(reinterpret_cast<float*>(operands + 11264), arguments.dg_T.at(head, number, 0), 0, 1, 1, 128, 256);
   }
 }
 
@@ -277,6 +280,7 @@ KD_FUNCTION void kda_k1_bwd_tiles(const Arguments& arguments, float* shared) {
       kda_k1_bwd_stage<aligned>(arguments, shared, head, number + 2, begin, end, slot, record == 0 ? 2 : record - 1);
       continue;
     }
+
     const float* const operands = shared + 5344 + slot * 11392;
     const bf16* const q_staged = reinterpret_cast<const bf16*>(operands);
     const bf16* const k_staged = reinterpret_cast<const bf16*>(operands + 1024);
@@ -286,7 +290,6 @@ KD_FUNCTION void kda_k1_bwd_tiles(const Arguments& arguments, float* shared) {
     const float* const dk_i_staged = operands + 7168;
     const float* const dk_r_staged = operands + 9216;
     const float* const dg_T_staged = operands + 11264;
-
     float dv_out[8];                                                    // [kda_k1.cpp:49]
     load_row<aligned>(row_of<aligned>(here.dv_out, arguments.dv_out.token, row), lane, row < tile.rows, dv_out);
     const float dg_T = to_float((dg_T_staged)[column]);                 // [kda_k1.cpp:47]

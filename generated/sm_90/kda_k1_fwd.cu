@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // kda_k1 forward: KDA preamble: normalised q and k, bounded gate, decay products of a chunk
 //   anchor=none gt=k2 handover=raw
-//   spec a25b27c2244acaac  sm_90  tile 16 rows x 128 columns in 1 step  threads=256,tiles_per_block=8,min_blocks=4,heads_fastest=1,stages=2
+//   spec a25b27c2244acaac  sm_90  tile 16 rows x 128 columns in 1 step  threads=256,tiles_per_block=4,min_blocks=4,heads_fastest=1,stages=2
 //   remake: kdagen emit kda_k1 --pass fwd
 //
 //   q_inv = rsqrt(sum_d(q*q) + eps)                                                                      [spec:25]
@@ -161,17 +161,20 @@ KD_FUNCTION void kda_k1_fwd_stage(const Arguments& arguments, float* shared, lon
   if constexpr (!aligned) block_barrier();  // the record is complete
   const Tile tile = tile_of(next.tile);
   float* const operands = shared + 2528 + slot * 3072;
+  if (tile.rows == 0) {
+    if constexpr (aligned) expect_bytes(&arrivals[slot], 0, &next);
+    return;
+  }
   if constexpr (aligned) {
-    expect_bytes(&arrivals[slot], tile.rows > 0 ? 12288 : 0, &next);
-    if (tile.rows == 0) return;
+    expect_bytes(&arrivals[slot], 12288, &next);
     fetch_box(operands + 0, arguments.q_map, tile.token, head, tile.batch, &arrivals[slot]);
     fetch_box(operands + 1024, arguments.k_map, tile.token, head, tile.batch, &arrivals[slot]);
     fetch_box(operands + 2048, arguments.g_raw_map, tile.token, head, tile.batch, &arrivals[slot]);
   }
   else {
-    copy_box(reinterpret_cast<bf16*>(operands + 0), arguments.q.at(tile.batch, tile.token, head), arguments.q.token, tile.rows > 0 ? tile.rows : 0, 16, 128, 256);
-    copy_box(reinterpret_cast<bf16*>(operands + 1024), arguments.k.at(tile.batch, tile.token, head), arguments.k.token, tile.rows > 0 ? tile.rows : 0, 16, 128, 256);
-    copy_box(reinterpret_cast<bf16*>(operands + 2048), arguments.g_raw.at(tile.batch, tile.token, head), arguments.g_raw.token, tile.rows > 0 ? tile.rows : 0, 16, 128, 256);
+    copy_box(reinterpret_cast<bf16*>(operands + 0), arguments.q.at(tile.batch, tile.token, head), arguments.q.token, tile.rows, 16, 128, 256);
+    copy_box(reinterpret_cast<bf16*>(operands + 1024), arguments.k.at(tile.batch, tile.token, head), arguments.k.token, tile.rows, 16, 128, 256);
+    copy_box(reinterpret_cast<bf16*>(operands + 2048), arguments.g_raw.at(tile.batch, tile.token, head), arguments.g_raw.token, tile.rows, 16, 128, 256);
   }
 }
 
@@ -189,7 +192,7 @@ KD_FUNCTION void kda_k1_fwd_tiles(const Arguments& arguments, float* shared) {
   const unsigned heads = static_cast<unsigned>(arguments.heads), head_number = blockIdx.x % heads, group_number = blockIdx.x / heads;
   const long long head = head_number, group = group_number;
   (void)shared, (void)head;
-  const long long begin = group * 8, end = begin + 8 < arguments.tiles ? begin + 8 : arguments.tiles;
+  const long long begin = group * 4, end = begin + 4 < arguments.tiles ? begin + 4 : arguments.tiles;
   // Operands travel 2 tiles ahead.
   Arrival* const arrivals = reinterpret_cast<Arrival*>(shared + 2432);
   const Slot* const slots = reinterpret_cast<Slot*>(shared + 2436);
@@ -205,8 +208,7 @@ KD_FUNCTION void kda_k1_fwd_tiles(const Arguments& arguments, float* shared) {
   const float A_log = to_float(*(arguments.A_log + head));              // [kda_k1.cpp:23]
   const float _exp_A_log = expf(A_log);                                 // [kda_k1.cpp:27]
   const float dt_bias = to_float((arguments.dt_bias + head * 128)[column]);             // [kda_k1.cpp:23]
-  const long long segment = group;
-  const long long first = segment * 8, last = first + 8 < arguments.tiles ? first + 8 : arguments.tiles;
+  const long long first = group * 4, last = first + 4 < arguments.tiles ? first + 4 : arguments.tiles;
   for (long long number = first; number < last; ++number, next_slot(slot, phase, 2), record = record == 2 ? 0 : record + 1) {
     if constexpr (aligned) wait_for(&arrivals[slot], phase);
     else block_barrier();  // the slot is complete
@@ -228,11 +230,11 @@ KD_FUNCTION void kda_k1_fwd_tiles(const Arguments& arguments, float* shared) {
       kda_k1_fwd_stage<aligned>(arguments, shared, head, number + 2, begin, end, slot, record == 0 ? 2 : record - 1);
       continue;
     }
+
     const float* const operands = shared + 2528 + slot * 3072;
     const bf16* const q_staged = reinterpret_cast<const bf16*>(operands);
     const bf16* const k_staged = reinterpret_cast<const bf16*>(operands + 1024);
     const bf16* const g_raw_staged = reinterpret_cast<const bf16*>(operands + 2048);
-
     float v[8];                                                         // [kda_k1.cpp:22]
     load_row<aligned>(row_of<aligned>(here.v, arguments.v.token, row), lane, row < tile.rows && arguments.v_out.data != arguments.v.data, v);
     const float beta_raw = row < tile.rows ? to_float(*(row_of<aligned>(here.beta_raw, arguments.beta_raw.token, row))) : 0.0f;  // [kda_k1.cpp:22]

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // l2norm backward, derived: y = x / sqrt(sum(x^2) + eps)
-//   spec a34a05ef4ed127d1  sm_90  tile 16 rows x 128 columns in 1 step  threads=256,tiles_per_block=8,min_blocks=4,heads_fastest=1,stages=2
+//   spec a34a05ef4ed127d1  sm_90  tile 16 rows x 128 columns in 1 step  threads=256,tiles_per_block=4,min_blocks=4,heads_fastest=1,stages=2
 //   remake: kdagen emit l2norm --pass bwd
 //
 //   _rsqrt_row_sum_x_x = rsqrt(sum_d(x*x) + eps)                                                         [spec:11]
@@ -110,15 +110,18 @@ KD_FUNCTION void l2norm_bwd_stage(const Arguments& arguments, float* shared, lon
   if constexpr (!aligned) block_barrier();  // the record is complete
   const Tile tile = tile_of(next.tile);
   float* const operands = shared + 64 + slot * 3072;
+  if (tile.rows == 0) {
+    if constexpr (aligned) expect_bytes(&arrivals[slot], 0, &next);
+    return;
+  }
   if constexpr (aligned) {
-    expect_bytes(&arrivals[slot], tile.rows > 0 ? 12288 : 0, &next);
-    if (tile.rows == 0) return;
+    expect_bytes(&arrivals[slot], 12288, &next);
     fetch_box(operands + 0, arguments.x_map, tile.token, head, tile.batch, &arrivals[slot]);
     fetch_box(operands + 1024, arguments.dy_map, tile.token, head, tile.batch, &arrivals[slot]);
   }
   else {
-    copy_box(reinterpret_cast<bf16*>(operands + 0), arguments.x.at(tile.batch, tile.token, head), arguments.x.token, tile.rows > 0 ? tile.rows : 0, 16, 128, 256);
-    copy_box(reinterpret_cast<float*>(operands + 1024), arguments.dy.at(tile.batch, tile.token, head), arguments.dy.token, tile.rows > 0 ? tile.rows : 0, 16, 128, 256);
+    copy_box(reinterpret_cast<bf16*>(operands + 0), arguments.x.at(tile.batch, tile.token, head), arguments.x.token, tile.rows, 16, 128, 256);
+    copy_box(reinterpret_cast<float*>(operands + 1024), arguments.dy.at(tile.batch, tile.token, head), arguments.dy.token, tile.rows, 16, 128, 256);
   }
 }
 
@@ -133,7 +136,7 @@ KD_FUNCTION void l2norm_bwd_tiles(const Arguments& arguments, float* shared) {
   const unsigned heads = static_cast<unsigned>(arguments.heads), head_number = blockIdx.x % heads, group_number = blockIdx.x / heads;
   const long long head = head_number, group = group_number;
   (void)shared, (void)head;
-  const long long begin = group * 8, end = begin + 8 < arguments.tiles ? begin + 8 : arguments.tiles;
+  const long long begin = group * 4, end = begin + 4 < arguments.tiles ? begin + 4 : arguments.tiles;
   // Operands travel 2 tiles ahead.
   Arrival* const arrivals = reinterpret_cast<Arrival*>(shared + 0);
   const Slot* const slots = reinterpret_cast<Slot*>(shared + 4);
@@ -146,8 +149,7 @@ KD_FUNCTION void l2norm_bwd_tiles(const Arguments& arguments, float* shared) {
   // One record more than slots: the last tile's is read to its end, while the next operands are asked for.
   int slot = 0, record = 0;
   unsigned phase = 0;
-  const long long segment = group;
-  const long long first = segment * 8, last = first + 8 < arguments.tiles ? first + 8 : arguments.tiles;
+  const long long first = group * 4, last = first + 4 < arguments.tiles ? first + 4 : arguments.tiles;
   for (long long number = first; number < last; ++number, next_slot(slot, phase, 2), record = record == 2 ? 0 : record + 1) {
     if constexpr (aligned) wait_for(&arrivals[slot], phase);
     else block_barrier();  // the slot is complete
@@ -163,10 +165,10 @@ KD_FUNCTION void l2norm_bwd_tiles(const Arguments& arguments, float* shared) {
       l2norm_bwd_stage<aligned>(arguments, shared, head, number + 2, begin, end, slot, record == 0 ? 2 : record - 1);
       continue;
     }
+
     const float* const operands = shared + 64 + slot * 3072;
     const bf16* const x_staged = reinterpret_cast<const bf16*>(operands);
     const float* const dy_staged = operands + 1024;
-
     float x[8];                                                         // [l2norm.cpp:10]
     load_row<aligned>((x_staged + row * 128), lane, true, x);
     const float _row_sum_x_x = row_dot(x, x, lane);                     // [l2norm.cpp:11]

@@ -114,15 +114,18 @@ KD_FUNCTION void rmsnorm_bwd_stage(const Arguments& arguments, float* shared, lo
   if constexpr (!aligned) block_barrier();  // the record is complete
   const Tile tile = tile_of(next.tile);
   float* const operands = shared + 2368 + slot * 3072;
+  if (tile.rows == 0) {
+    if constexpr (aligned) expect_bytes(&arrivals[slot], 0, &next);
+    return;
+  }
   if constexpr (aligned) {
-    expect_bytes(&arrivals[slot], tile.rows > 0 ? 12288 : 0, &next);
-    if (tile.rows == 0) return;
+    expect_bytes(&arrivals[slot], 12288, &next);
     fetch_box(operands + 0, arguments.x_map, tile.token, head, tile.batch, &arrivals[slot]);
     fetch_box(operands + 1024, arguments.dy_map, tile.token, head, tile.batch, &arrivals[slot]);
   }
   else {
-    copy_box(reinterpret_cast<bf16*>(operands + 0), arguments.x.at(tile.batch, tile.token, head), arguments.x.token, tile.rows > 0 ? tile.rows : 0, 16, 128, 256);
-    copy_box(reinterpret_cast<float*>(operands + 1024), arguments.dy.at(tile.batch, tile.token, head), arguments.dy.token, tile.rows > 0 ? tile.rows : 0, 16, 128, 256);
+    copy_box(reinterpret_cast<bf16*>(operands + 0), arguments.x.at(tile.batch, tile.token, head), arguments.x.token, tile.rows, 16, 128, 256);
+    copy_box(reinterpret_cast<float*>(operands + 1024), arguments.dy.at(tile.batch, tile.token, head), arguments.dy.token, tile.rows, 16, 128, 256);
   }
 }
 
@@ -172,10 +175,10 @@ KD_FUNCTION void rmsnorm_bwd_tiles(const Arguments& arguments, float* shared) {
       rmsnorm_bwd_stage<aligned>(arguments, shared, head, number + 2, begin, end, slot, record == 0 ? 2 : record - 1);
       continue;
     }
+
     const float* const operands = shared + 2368 + slot * 3072;
     const bf16* const x_staged = reinterpret_cast<const bf16*>(operands);
     const float* const dy_staged = operands + 1024;
-
     float x[8];                                                         // [rmsnorm.cpp:10]
     load_row<aligned>((x_staged + row * 128), lane, true, x);
     const float _row_sum_x_x = row_dot(x, x, lane);                     // [rmsnorm.cpp:12]

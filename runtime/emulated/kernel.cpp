@@ -56,8 +56,8 @@ class EmulatedKernel : public Kernel {
     const GuardedTensors copies(manifest(), problem, binding, workspace_layout(manifest(), problem));
     const std::vector<std::uint64_t> words =
         build_words(
-        manifest(), copies.problem(), copies.binding(), copies.layout(), copies.workspace(), [&](const BoundTensor& tensor) {
-          return emulated_tensor_map(tensor_box(manifest(), copies.problem(), tensor));
+        manifest(), copies.problem(), copies.binding(), copies.layout(), copies.workspace(), [&](const BoundTensor& tensor, int rows) {
+          return emulated_tensor_map(tensor_box(manifest(), copies.problem(), tensor, rows));
         });
     emulator::Options run_options;
     run_options.check = this->options().emulator_check;

@@ -1,0 +1,453 @@
+// SPDX-License-Identifier: Apache-2.0
+// kda_fla backward, derived: KDA preamble of FLA: normalised q and k, cumulative gate, beta
+//   gate=bounded
+//   spec cfa002eba244c5dd  sm_90  tile 16 rows x 128 columns in 1 step  threads=256,tiles_per_block=8,min_blocks=2,heads_fastest=1,stages=2
+//   remake: kdagen emit kda_fla --pass bwd
+//
+//   x = g_raw + dt_bias                                                                                  [spec:18]
+//   _rsqrt_row_sum_q_q = rsqrt(sum_d(q*q) + eps)                                                         [spec:20]
+//   _rsqrt_row_sum_k_k = rsqrt(sum_d(k*k) + eps)                                                         [spec:21]
+//   dbeta_raw = dbeta*sigmoid'(beta_raw)*beta_scale    -> bf16                                           [spec:23]
+//   dg = suffix_sum_t(dg_c)                                                                              [spec:22]
+//   _mul_dg = dg*sigmoid'(exp(A_log)*x)*lower_bound                                                      [spec:19]
+//   dx = _mul_dg*exp(A_log)                                                                              [spec:19]
+//   dA_log = sum_d(sum_{b,n}(sum_t(_mul_dg*x)))*exp(A_log)    -> param gradient, f32                     [spec:19]
+//   ddt_bias = sum_{b,n}(sum_t(dx))    -> param gradient, f32                                            [spec:18]
+//   _q_rsqrt_row_sum_q_q = q*_rsqrt_row_sum_q_q                                                          [spec:14]
+//   dq = (dq_n - _q_rsqrt_row_sum_q_q*sum_d(dq_n*_q_rsqrt_row_sum_q_q))*_rsqrt_row_sum_q_q    -> bf16    [spec:14]
+//   _k_rsqrt_row_sum_k_k = k*_rsqrt_row_sum_k_k                                                          [spec:14]
+//   dk = (dk_n - _k_rsqrt_row_sum_k_k*sum_d(dk_n*_k_rsqrt_row_sum_k_k))*_rsqrt_row_sum_k_k    -> bf16    [spec:14]
+//   dg_raw = dx    -> bf16                                                                               [spec:14]
+#include <kdagen/device.cuh>
+#include <kdagen/staging.cuh>
+
+constexpr float beta_scale = 1.0f;  // beta_scale
+constexpr float eps = 1e-06f;  // eps
+constexpr float log2e = 1.442695f;  // log2e
+constexpr float lower_bound = -5.0f;  // lower_bound
+
+struct Arguments {
+  TensorMap q_map;  // for the copy engine
+  TensorMap k_map;  // for the copy engine
+  TensorMap g_raw_map;  // for the copy engine
+  TensorMap dq_n_map;  // for the copy engine
+  TensorMap dk_n_map;  // for the copy engine
+  TensorMap dg_c_map;  // for the copy engine
+  Rows<const bf16> q;  // input [t, h, d]
+  Rows<const bf16> k;  // input [t, h, d]
+  Rows<const bf16> g_raw;  // input [t, h, d]
+  Rows<const bf16> beta_raw;  // input [t, h]
+  const float* A_log;  // param [h]
+  const float* dt_bias;  // param [h, d]
+  Rows<const float> dq_n;  // cotangent [t, h, d]
+  Rows<const float> dk_n;  // cotangent [t, h, d]
+  Rows<const float> dg_c;  // cotangent [t, h, d]
+  Rows<const float> dbeta;  // cotangent [t, h]
+  Rows<bf16> dq;  // gradient [t, h, d]
+  Rows<bf16> dk;  // gradient [t, h, d]
+  Rows<bf16> dg_raw;  // gradient [t, h, d]
+  Rows<bf16> dbeta_raw;  // gradient [t, h]
+  float* dA_log;  // param_gradient [h]
+  float* ddt_bias;  // param_gradient [h, d]
+  long long* first_tile;  // workspace
+  long long* sequence_start;  // workspace
+  float* _sum_total_mul_dg_x_sum_partial;  // workspace
+  float* _sum_total_mul_dg_x_sum_columns;  // workspace
+  float* ddt_bias_sum_partial;  // workspace
+  float* ddt_bias_sum_columns;  // workspace
+  const void* cu_seqlens;  // null: batch rows of equal length
+  long long tokens;
+  long long heads;
+  long long sequences;
+  long long tiles;
+  long long segments;
+};
+
+/// What thread 0 says of the tile in a slot: where it lies, and where its first row is in the tensors that are not staged.
+struct Slot {
+  StagedTile tile;
+  const bf16* beta_raw;
+  const float* dbeta;
+  bf16* dq;
+  bf16* dk;
+  bf16* dg_raw;
+  bf16* dbeta_raw;
+};
+
+// Row map: 16 lanes a row; lane l owns the columns 4l..4l+3 (x[0..3]) and 64+4l..64+4l+3 (x[4..7]).
+/// A lane's eight columns of a row; 0 where the row or the column is absent.
+template <bool aligned, class T>
+KD_FUNCTION void load_row(const T* from, int lane, bool present, float (&x)[8]) {
+  #pragma unroll
+  for (int i = 0; i < 8; ++i) x[i] = 0.0f;
+  if (present) load4<aligned>(from + 4 * lane, &x[0]);
+  if (present) load4<aligned>(from + 64 + 4 * lane, &x[4]);
+}
+
+template <bool aligned, class T>
+KD_FUNCTION void store_row(T* to_where, int lane, const float (&x)[8]) {
+  store4<aligned>(to_where + 4 * lane, &x[0]);
+  store4<aligned>(to_where + 64 + 4 * lane, &x[4]);
+}
+
+/// Sum of a row by the tree over the bits 0, 1, top (in a lane), 2, 3, ... (across 16 lanes) of the column number.
+KD_FUNCTION float row_sum(const float (&x)[8], int lane) {
+  const float lower = (x[0] + x[1]) + (x[2] + x[3]);
+  const float upper = (x[4] + x[5]) + (x[6] + x[7]);
+  float sum = lower + upper;
+  sum += lane_xor(sum, 1);  // every lane holds the sum of its group of 2 lanes
+  sum += lane_xor(sum, 2);  // every lane holds the sum of its group of 4 lanes
+  sum += lane_xor(sum, 4);  // every lane holds the sum of its group of 8 lanes
+  sum += lane_xor(sum, 8);  // every lane holds the sum of its group of 16 lanes
+  return sum;
+}
+
+/// Sum of products along a row: fma(x1, y1, x0*y0) for neighbouring columns, then as row_sum.
+KD_FUNCTION float row_dot(const float (&x)[8], const float (&y)[8], int lane) {
+  float pair[4];
+  #pragma unroll
+  for (int j = 0; j < 4; ++j) pair[j] = fmaf(x[2 * j + 1], y[2 * j + 1], x[2 * j] * y[2 * j]);
+  float sum = (pair[0] + pair[1]) + (pair[2] + pair[3]);
+  sum += lane_xor(sum, 1);  // every lane holds the sum of its group of 2 lanes
+  sum += lane_xor(sum, 2);  // every lane holds the sum of its group of 4 lanes
+  sum += lane_xor(sum, 4);  // every lane holds the sum of its group of 8 lanes
+  sum += lane_xor(sum, 8);  // every lane holds the sum of its group of 16 lanes
+  return sum;
+}
+
+KD_FUNCTION float row_dot(const float (&x)[8], float y, int lane) {
+  float all[8];
+  #pragma unroll
+  for (int i = 0; i < 8; ++i) all[i] = y;
+  return row_dot(x, all, lane);
+}
+
+KD_KERNEL(256, 0) void kda_fla_bwd_first_tile_i32(const __grid_constant__ Arguments arguments) {
+  KD_SHARED(long long, counts, 256);
+  write_first_tiles(static_cast<const int*>(arguments.cu_seqlens), arguments.sequences, arguments.tokens, 16,
+                    arguments.first_tile, arguments.sequence_start, counts);
+}
+KD_ENTRY(kda_fla_bwd_first_tile_i32, Arguments);
+
+KD_KERNEL(256, 0) void kda_fla_bwd_first_tile_i64(const __grid_constant__ Arguments arguments) {
+  KD_SHARED(long long, counts, 256);
+  write_first_tiles(static_cast<const long long*>(arguments.cu_seqlens), arguments.sequences, arguments.tokens, 16,
+                    arguments.first_tile, arguments.sequence_start, counts);
+}
+KD_ENTRY(kda_fla_bwd_first_tile_i64, Arguments);
+
+/// Asks for the operands of tile `number`, one of the block's tiles begin..end-1. aligned: thread 0 asks the copy engine,
+/// and whoever waits for the slot's counter sees them. Else all threads copy; seen after a barrier.
+template <bool aligned>
+KD_FUNCTION void kda_fla_bwd_stage(const Arguments& arguments, float* shared, long long head, long long number, long long begin, long long end, int slot, int record) {
+  if (number >= end || (aligned && threadIdx.x != 0)) return;
+  Arrival* const arrivals = reinterpret_cast<Arrival*>(shared + 768);
+  Slot* const slots = reinterpret_cast<Slot*>(shared + 772);
+  Slot& next = slots[record];
+  (void)arrivals, (void)head;
+  if (threadIdx.x == 0) {
+    const long long* const first_tile = arguments.cu_seqlens != nullptr ? arguments.first_tile : nullptr;
+    const Slot& before = slots[record == 0 ? 2 : record - 1];
+    const StagedTile where = number == begin
+        ? find_staged_tile(number, 16, arguments.tokens, arguments.sequences, first_tile, arguments.sequence_start)
+        : next_staged_tile(before.tile, 16, arguments.tokens, arguments.sequences, first_tile, arguments.sequence_start);
+    next.tile = where;
+    if (number != begin && where.batch == before.tile.batch && where.sequence == before.tile.sequence) {
+      // the next 16 rows of the same sequence
+      next.beta_raw = before.beta_raw + 16 * arguments.beta_raw.token;
+      next.dbeta = before.dbeta + 16 * arguments.dbeta.token;
+      next.dq = before.dq + 16 * arguments.dq.token;
+      next.dk = before.dk + 16 * arguments.dk.token;
+      next.dg_raw = before.dg_raw + 16 * arguments.dg_raw.token;
+      next.dbeta_raw = before.dbeta_raw + 16 * arguments.dbeta_raw.token;
+    }
+    else {
+      next.beta_raw = arguments.beta_raw.at(where.batch, where.token, head);
+      next.dbeta = arguments.dbeta.at(where.batch, where.token, head);
+      next.dq = arguments.dq.at(where.batch, where.token, head);
+      next.dk = arguments.dk.at(where.batch, where.token, head);
+      next.dg_raw = arguments.dg_raw.at(where.batch, where.token, head);
+      next.dbeta_raw = arguments.dbeta_raw.at(where.batch, where.token, head);
+    }
+  }
+  if constexpr (!aligned) block_barrier();  // the record is complete
+  const Tile tile = tile_of(next.tile);
+  float* const operands = shared + 864 + slot * 9216;
+  if (tile.rows == 0) {
+    if constexpr (aligned) expect_bytes(&arrivals[slot], 0, &next);
+    return;
+  }
+  if constexpr (aligned) {
+    expect_bytes(&arrivals[slot], 36864, &next);
+    fetch_box(operands + 0, arguments.q_map, tile.token, head, tile.batch, &arrivals[slot]);
+    fetch_box(operands + 1024, arguments.k_map, tile.token, head, tile.batch, &arrivals[slot]);
+    fetch_box(operands + 2048, arguments.g_raw_map, tile.token, head, tile.batch, &arrivals[slot]);
+    fetch_box(operands + 3072, arguments.dq_n_map, tile.token, head, tile.batch, &arrivals[slot]);
+    fetch_box(operands + 5120, arguments.dk_n_map, tile.token, head, tile.batch, &arrivals[slot]);
+    fetch_box(operands + 7168, arguments.dg_c_map, tile.token, head, tile.batch, &arrivals[slot]);
+  }
+  else {
+    copy_box(reinterpret_cast<bf16*>(operands + 0), arguments.q.at(tile.batch, tile.token, head), arguments.q.token, tile.rows, 16, 128, 256);
+    copy_box(reinterpret_cast<bf16*>(operands + 1024), arguments.k.at(tile.batch, tile.token, head), arguments.k.token, tile.rows, 16, 128, 256);
+    copy_box(reinterpret_cast<bf16*>(operands + 2048), arguments.g_raw.at(tile.batch, tile.token, head), arguments.g_raw.token, tile.rows, 16, 128, 256);
+    copy_box(reinterpret_cast<float*>(operands + 3072), arguments.dq_n.at(tile.batch, tile.token, head), arguments.dq_n.token, tile.rows, 16, 128, 256);
+    copy_box(reinterpret_cast<float*>(operands + 5120), arguments.dk_n.at(tile.batch, tile.token, head), arguments.dk_n.token, tile.rows, 16, 128, 256);
+    copy_box(reinterpret_cast<float*>(operands + 7168), arguments.dg_c.at(tile.batch, tile.token, head), arguments.dg_c.token, tile.rows, 16, 128, 256);
+  }
+}
+
+template <bool aligned>
+KD_FUNCTION void kda_fla_bwd_tiles(const Arguments& arguments, float* shared) {
+  // Row map: 16 lanes a row, 16 rows at a time.
+  const int lane = static_cast<int>(threadIdx.x) % 16, step_row = static_cast<int>(threadIdx.x) / 16;
+  // Column map: one column, one block of 8 rows.
+  const int column = static_cast<int>(threadIdx.x) % 128, block = static_cast<int>(threadIdx.x) / 128;
+  const int row = step_row, first_row = 8 * block;
+  (void)lane, (void)row, (void)column, (void)first_row;
+  float* const dg_c_blocks = shared + 0;
+  float* const _mul_dg_x_blocks = shared + 256;
+  float* const dx_blocks = shared + 512;
+  const unsigned heads = static_cast<unsigned>(arguments.heads), head_number = blockIdx.x % heads, group_number = blockIdx.x / heads;
+  const long long head = head_number, group = group_number;
+  (void)shared, (void)head;
+  const long long begin = group * 8, end = begin + 8 < arguments.tiles ? begin + 8 : arguments.tiles;
+  // Operands travel 2 tiles ahead.
+  Arrival* const arrivals = reinterpret_cast<Arrival*>(shared + 768);
+  const Slot* const slots = reinterpret_cast<Slot*>(shared + 772);
+  if (aligned && threadIdx.x == 0) {
+    for (int slot = 0; slot < 2; ++slot) initialise_arrival(&arrivals[slot]);
+    publish_arrivals();
+  }
+  block_barrier();  // arrivals is complete
+  for (int ahead = 0; ahead < 2; ++ahead) kda_fla_bwd_stage<aligned>(arguments, shared, head, begin + ahead, begin, end, ahead, ahead);
+  // One record more than slots: the last tile's is read to its end, while the next operands are asked for.
+  int slot = 0, record = 0;
+  unsigned phase = 0;
+  const float A_log = to_float(*(arguments.A_log + head));              // [kda_fla.cpp:16]
+  const float _exp_A_log = expf(A_log);                                 // [kda_fla.cpp:19]
+  const float dt_bias = to_float((arguments.dt_bias + head * 128)[column]);             // [kda_fla.cpp:16]
+  const long long segment = group;
+  float _sum_total_mul_dg_x_sum = 0.0f;
+  float ddt_bias_sum = 0.0f;
+  const long long first = segment * 8, last = first + 8 < arguments.tiles ? first + 8 : arguments.tiles;
+  for (long long number = first; number < last; ++number, next_slot(slot, phase, 2), record = record == 2 ? 0 : record + 1) {
+    if constexpr (aligned) wait_for(&arrivals[slot], phase);
+    else block_barrier();  // the slot is complete
+    const Slot& here = slots[record];
+    const Tile tile = tile_of(here.tile);
+    if (tile.rows == 0) {
+      // after the last sequence: dead rows are set to 0
+      const float zeros[8] = {0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f};
+      for (int row = step_row; row < tile.clear; row += 16) {
+        store_row<aligned>(arguments.dq.at(tile.batch, tile.token + row, head), lane, zeros);
+        store_row<aligned>(arguments.dk.at(tile.batch, tile.token + row, head), lane, zeros);
+        store_row<aligned>(arguments.dg_raw.at(tile.batch, tile.token + row, head), lane, zeros);
+        if (lane == 0) *arguments.dbeta_raw.at(tile.batch, tile.token + row, head) = to<bf16>(0.0f);
+      }
+      block_barrier();  // every thread has read where the tile lies
+      kda_fla_bwd_stage<aligned>(arguments, shared, head, number + 2, begin, end, slot, record == 0 ? 2 : record - 1);
+      continue;
+    }
+
+    const float* const operands = shared + 864 + slot * 9216;
+    const bf16* const q_staged = reinterpret_cast<const bf16*>(operands);
+    const bf16* const k_staged = reinterpret_cast<const bf16*>(operands + 1024);
+    const bf16* const g_raw_staged = reinterpret_cast<const bf16*>(operands + 2048);
+    const float* const dq_n_staged = operands + 3072;
+    const float* const dk_n_staged = operands + 5120;
+    const float* const dg_c_staged = operands + 7168;
+    const float dbeta = row < tile.rows ? to_float(*(row_of<aligned>(here.dbeta, arguments.dbeta.token, row))) : 0.0f;  // [kda_fla.cpp:23]
+    const float beta_raw = row < tile.rows ? to_float(*(row_of<aligned>(here.beta_raw, arguments.beta_raw.token, row))) : 0.0f;  // [kda_fla.cpp:15]
+    float q[8];                                                         // [kda_fla.cpp:14]
+    load_row<aligned>((q_staged + row * 128), lane, true, q);
+    const float _row_sum_q_q = row_dot(q, q, lane);                     // [kda_fla.cpp:20]
+    float k[8];                                                         // [kda_fla.cpp:14]
+    load_row<aligned>((k_staged + row * 128), lane, true, k);
+    const float _row_sum_k_k = row_dot(k, k, lane);                     // [kda_fla.cpp:21]
+    float dq_n[8];                                                      // [kda_fla.cpp:20]
+    load_row<aligned>((dq_n_staged + row * 128), lane, true, dq_n);
+    const float _rsqrt_row_sum_q_q = approx_rsqrt_normal(_row_sum_q_q + eps);           // [kda_fla.cpp:20]
+    float _q_rsqrt_row_sum_q_q[8];
+    #pragma unroll
+    for (int i = 0; i < 8; ++i) {
+      _q_rsqrt_row_sum_q_q[i] = q[i] * _rsqrt_row_sum_q_q;              // [kda_fla.cpp:14]
+    }
+    const float _row_sum_dq_n_times_q = row_dot(dq_n, _q_rsqrt_row_sum_q_q, lane);      // [kda_fla.cpp:14]
+    float dq[8];
+    #pragma unroll
+    for (int i = 0; i < 8; ++i) {
+      dq[i] = fmaf(-_q_rsqrt_row_sum_q_q[i], _row_sum_dq_n_times_q, dq_n[i]) * _rsqrt_row_sum_q_q;  // [kda_fla.cpp:14]
+    }
+    if (row < tile.rows) store_row<aligned>(row_of<aligned>(here.dq, arguments.dq.token, row), lane, dq);  // [kda_fla.cpp:14]
+    float dk_n[8];                                                      // [kda_fla.cpp:21]
+    load_row<aligned>((dk_n_staged + row * 128), lane, true, dk_n);
+    const float _rsqrt_row_sum_k_k = approx_rsqrt_normal(_row_sum_k_k + eps);           // [kda_fla.cpp:21]
+    float _k_rsqrt_row_sum_k_k[8];
+    #pragma unroll
+    for (int i = 0; i < 8; ++i) {
+      _k_rsqrt_row_sum_k_k[i] = k[i] * _rsqrt_row_sum_k_k;              // [kda_fla.cpp:14]
+    }
+    const float _row_sum_dk_n_times_k = row_dot(dk_n, _k_rsqrt_row_sum_k_k, lane);      // [kda_fla.cpp:14]
+    float dk[8];
+    #pragma unroll
+    for (int i = 0; i < 8; ++i) {
+      dk[i] = fmaf(-_k_rsqrt_row_sum_k_k[i], _row_sum_dk_n_times_k, dk_n[i]) * _rsqrt_row_sum_k_k;  // [kda_fla.cpp:14]
+    }
+    if (row < tile.rows) store_row<aligned>(row_of<aligned>(here.dk, arguments.dk.token, row), lane, dk);  // [kda_fla.cpp:14]
+    float dg_c[8];                                                      // [kda_fla.cpp:22]
+    #pragma unroll
+    for (int i = 0; i < 8; ++i) dg_c[i] = to_float((dg_c_staged + (first_row + i) * 128)[column]);
+    // suffix sum of dg_c: inside blocks of 8 rows, absent rows skipped                 // [kda_fla.cpp:22]
+    float dg[8];
+    #pragma unroll
+    for (int i = 7; i >= 0; --i) {
+      const float term = first_row + i < tile.rows ? dg_c[i] : 0.0f;
+      dg[i] = i == 7 ? term : dg[i + 1] + term;
+    }
+    dg_c_blocks[block * 128 + column] = dg[0];
+    block_barrier();  // dg_c_blocks is complete
+    // and the blocks after
+    float dg_before = 0.0f;
+    float dg_carry = 0.0f;
+    #pragma unroll
+    for (int b = 1; b >= 0; --b) {
+      if (b == block) dg_before = dg_carry;
+      dg_carry += dg_c_blocks[b * 128 + column];
+    }
+    #pragma unroll
+    for (int i = 0; i < 8; ++i) dg[i] = dg_before + dg[i];
+    float g_raw[8];                                                     // [kda_fla.cpp:14]
+    #pragma unroll
+    for (int i = 0; i < 8; ++i) g_raw[i] = to_float((g_raw_staged + (first_row + i) * 128)[column]);
+    float _mul_dg[8];
+    float _mul_dg_x[8];
+    #pragma unroll
+    for (int i = 0; i < 8; ++i) {
+      const float x = g_raw[i] + dt_bias;                               // [kda_fla.cpp:18]
+      const float _exp2_A_log = approx_exp2(-fabsf(_exp_A_log * x) * log2e);            // [kda_fla.cpp:19]
+      const float _rcp_exp2_A_log = approx_rcp_normal(1.0f + _exp2_A_log);              // [kda_fla.cpp:19]
+      _mul_dg[i] = dg[i] * (_exp2_A_log * _rcp_exp2_A_log * _rcp_exp2_A_log) * lower_bound;         // [kda_fla.cpp:19]
+      _mul_dg_x[i] = _mul_dg[i] * x;                                    // [kda_fla.cpp:19]
+    }
+    // sum over the rows of _mul_dg_x: blocks of 8 rows first           // [kda_fla.cpp:19]
+    float _total_mul_dg_x_block = 0.0f;
+    #pragma unroll
+    for (int i = 0; i < 8; ++i) {
+      if (first_row + i < tile.rows) _total_mul_dg_x_block = i == 0 ? _mul_dg_x[i] : _total_mul_dg_x_block + _mul_dg_x[i];
+    }
+    _mul_dg_x_blocks[block * 128 + column] = _total_mul_dg_x_block;
+    float dx[8];
+    #pragma unroll
+    for (int i = 0; i < 8; ++i) {
+      dx[i] = _mul_dg[i] * _exp_A_log;                                  // [kda_fla.cpp:19]
+    }
+    // sum over the rows of dx: blocks of 8 rows first                  // [kda_fla.cpp:18]
+    float _total_dx_block = 0.0f;
+    #pragma unroll
+    for (int i = 0; i < 8; ++i) {
+      if (first_row + i < tile.rows) _total_dx_block = i == 0 ? dx[i] : _total_dx_block + dx[i];
+    }
+    dx_blocks[block * 128 + column] = _total_dx_block;
+    #pragma unroll
+    for (int i = 0; i < 8; ++i) {
+      if (first_row + i < tile.rows) row_of<aligned>(here.dg_raw, arguments.dg_raw.token, (first_row + i))[column] = to<bf16>(dx[i]);  // [kda_fla.cpp:14]
+    }
+    block_barrier();  // _mul_dg_x_blocks is complete
+    kda_fla_bwd_stage<aligned>(arguments, shared, head, number + 2, begin, end, slot, record == 0 ? 2 : record - 1);
+    float _total_mul_dg_x = _mul_dg_x_blocks[column];                   // [kda_fla.cpp:19]
+    #pragma unroll
+    for (int b = 1; b < 2; ++b) _total_mul_dg_x += _mul_dg_x_blocks[b * 128 + column];
+    _sum_total_mul_dg_x_sum += _total_mul_dg_x;                         // [kda_fla.cpp:19]
+    float _total_dx = dx_blocks[column];                                // [kda_fla.cpp:18]
+    #pragma unroll
+    for (int b = 1; b < 2; ++b) _total_dx += dx_blocks[b * 128 + column];
+    ddt_bias_sum += _total_dx;                                          // [kda_fla.cpp:18]
+    const float _exp2_minus_abs_beta_raw = approx_exp2(-fabsf(beta_raw) * log2e);       // [kda_fla.cpp:23]
+    const float _rcp_beta_raw = approx_rcp_normal(1.0f + _exp2_minus_abs_beta_raw);     // [kda_fla.cpp:23]
+    const float dbeta_raw = dbeta * (_exp2_minus_abs_beta_raw * _rcp_beta_raw * _rcp_beta_raw) * beta_scale;  // [kda_fla.cpp:23]
+    if (row < tile.rows && lane == 0) *(row_of<aligned>(here.dbeta_raw, arguments.dbeta_raw.token, row)) = to<bf16>(dbeta_raw);  // [kda_fla.cpp:15]
+  }
+  if (block == 0) arguments._sum_total_mul_dg_x_sum_partial[(head * arguments.segments + segment) * 128 + column] = _sum_total_mul_dg_x_sum;
+  if (block == 0) arguments.ddt_bias_sum_partial[(head * arguments.segments + segment) * 128 + column] = ddt_bias_sum;
+}
+
+KD_KERNEL(256, 2) void kda_fla_bwd(const __grid_constant__ Arguments arguments) {
+  KD_DYNAMIC_SHARED(float, shared);
+  kda_fla_bwd_tiles<true>(arguments, shared);
+}
+KD_ENTRY(kda_fla_bwd, Arguments);
+
+KD_KERNEL(256, 2) void kda_fla_bwd_any(const __grid_constant__ Arguments arguments) {
+  KD_DYNAMIC_SHARED(float, shared);
+  kda_fla_bwd_tiles<false>(arguments, shared);
+}
+KD_ENTRY(kda_fla_bwd_any, Arguments);
+
+// Parameter sums, second stage: the segments (8 consecutive tiles of a head) by the balanced tree over their numbers.
+// 8 threads share a column: each takes an equal run of the padded segment count.
+KD_KERNEL(256, 0) void kda_fla_bwd_segments(const Arguments arguments) {
+  KD_SHARED(float, parts, 256);
+  const long long head = blockIdx.x % arguments.heads;
+  const int column = static_cast<int>(blockIdx.x / arguments.heads) * 32 + static_cast<int>(threadIdx.x) % 32;
+  const int part = static_cast<int>(threadIdx.x) / 32;
+
+   {
+    const float* terms = arguments._sum_total_mul_dg_x_sum_partial + head * arguments.segments * 128 + column;
+    float sum = 0.0f;
+    if (column < 128) {
+      sum = tree_part(arguments.segments, part, 8, [&](long long segment) {
+        return terms[segment * 128];
+      });
+    }
+    parts[threadIdx.x] = sum;
+    block_barrier();  // parts is complete
+    if (part == 0 && column < 128) {
+      const float* p = parts + threadIdx.x;
+      arguments._sum_total_mul_dg_x_sum_columns[head * 128 + column] = ((p[0] + p[32]) + (p[64] + p[96])) + ((p[128] + p[160]) + (p[192] + p[224]));
+    }
+    block_barrier();  // every thread is done with parts
+  }
+
+   {
+    const float* terms = arguments.ddt_bias_sum_partial + head * arguments.segments * 128 + column;
+    float sum = 0.0f;
+    if (column < 128) {
+      sum = tree_part(arguments.segments, part, 8, [&](long long segment) {
+        return terms[segment * 128];
+      });
+    }
+    parts[threadIdx.x] = sum;
+    block_barrier();  // parts is complete
+    if (part == 0 && column < 128) {
+      const float* p = parts + threadIdx.x;
+      arguments.ddt_bias_sum_columns[head * 128 + column] = ((p[0] + p[32]) + (p[64] + p[96])) + ((p[128] + p[160]) + (p[192] + p[224]));
+    }
+    block_barrier();  // every thread is done with parts
+  }
+}
+KD_ENTRY(kda_fla_bwd_segments, Arguments);
+
+// Parameter sums, last stage: features, heads, and the adjoints of values made of parameters alone. One row of lanes.
+template <bool aligned>
+KD_FUNCTION void kda_fla_bwd_finish_body(const Arguments& arguments) {
+  const int lane = static_cast<int>(threadIdx.x) % 16;
+  (void)lane;
+  const long long head = blockIdx.x;
+  (void)head;
+  float _sum_total_mul_dg_x[8];
+  load4<true>(arguments._sum_total_mul_dg_x_sum_columns + head * 128 + 4 * lane, &_sum_total_mul_dg_x[0]);
+  load4<true>(arguments._sum_total_mul_dg_x_sum_columns + head * 128 + 64 + 4 * lane, &_sum_total_mul_dg_x[4]);
+  float ddt_bias[8];
+  load4<true>(arguments.ddt_bias_sum_columns + head * 128 + 4 * lane, &ddt_bias[0]);
+  load4<true>(arguments.ddt_bias_sum_columns + head * 128 + 64 + 4 * lane, &ddt_bias[4]);
+  const float _row_sum_dg = row_sum(_sum_total_mul_dg_x, lane);         // [kda_fla.cpp:19]
+  const float A_log = to_float(*(arguments.A_log + head));              // [kda_fla.cpp:16]
+  const float dA_log = _row_sum_dg * expf(A_log);                       // [kda_fla.cpp:19]
+  if (threadIdx.x == 0) *(arguments.dA_log + head) = to<float>(dA_log);                 // [kda_fla.cpp:16]
+  if (threadIdx.x < 16) store_row<aligned>(arguments.ddt_bias + head * 128, lane, ddt_bias);        // [kda_fla.cpp:16]
+}
+
+KD_KERNEL(32, 0) void kda_fla_bwd_finish(const Arguments arguments) { kda_fla_bwd_finish_body<true>(arguments); }
+KD_ENTRY(kda_fla_bwd_finish, Arguments);
+KD_KERNEL(32, 0) void kda_fla_bwd_finish_any(const Arguments arguments) { kda_fla_bwd_finish_body<false>(arguments); }
+KD_ENTRY(kda_fla_bwd_finish_any, Arguments);

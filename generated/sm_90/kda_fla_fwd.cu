@@ -1,0 +1,285 @@
+// SPDX-License-Identifier: Apache-2.0
+// kda_fla forward: KDA preamble of FLA: normalised q and k, cumulative gate, beta
+//   gate=bounded
+//   spec cfa002eba244c5dd  sm_90  tile 16 rows x 128 columns in 1 step  threads=256,tiles_per_block=4,min_blocks=4,heads_fastest=1,stages=2
+//   remake: kdagen emit kda_fla --pass fwd
+//
+//   x = g_raw + dt_bias                                                                                  [spec:18]
+//   g = sigmoid(exp(A_log)*x)*(log2e*lower_bound)                                                        [spec:19]
+//   q_n = q*rsqrt(sum_d(q*q) + eps)    -> bf16                                                           [spec:20]
+//   k_n = k*rsqrt(sum_d(k*k) + eps)    -> bf16                                                           [spec:21]
+//   g_c = cumsum_t(g)    -> f32                                                                          [spec:22]
+//   beta = sigmoid(beta_raw)*beta_scale    -> f32                                                        [spec:23]
+#include <kdagen/device.cuh>
+#include <kdagen/staging.cuh>
+
+constexpr float beta_scale = 1.0f;  // beta_scale
+constexpr float eps = 1e-06f;  // eps
+constexpr float log2e = 1.442695f;  // log2e
+constexpr float log2e_lower_bound = -7.213475f;  // log2e*lower_bound
+
+struct Arguments {
+  TensorMap q_map;  // for the copy engine
+  TensorMap k_map;  // for the copy engine
+  TensorMap g_raw_map;  // for the copy engine
+  Rows<const bf16> q;  // input [t, h, d]
+  Rows<const bf16> k;  // input [t, h, d]
+  Rows<const bf16> g_raw;  // input [t, h, d]
+  Rows<const bf16> beta_raw;  // input [t, h]
+  const float* A_log;  // param [h]
+  const float* dt_bias;  // param [h, d]
+  Rows<bf16> q_n;  // output [t, h, d]
+  Rows<bf16> k_n;  // output [t, h, d]
+  Rows<float> g_c;  // output [t, h, d]
+  Rows<float> beta;  // output [t, h]
+  long long* first_tile;  // workspace
+  long long* sequence_start;  // workspace
+  const void* cu_seqlens;  // null: batch rows of equal length
+  long long tokens;
+  long long heads;
+  long long sequences;
+  long long tiles;
+  long long segments;
+};
+
+/// What thread 0 says of the tile in a slot: where it lies, and where its first row is in the tensors that are not staged.
+struct Slot {
+  StagedTile tile;
+  const bf16* beta_raw;
+  bf16* q_n;
+  bf16* k_n;
+  float* g_c;
+  float* beta;
+};
+
+// Row map: 16 lanes a row; lane l owns the columns 4l..4l+3 (x[0..3]) and 64+4l..64+4l+3 (x[4..7]).
+/// A lane's eight columns of a row; 0 where the row or the column is absent.
+template <bool aligned, class T>
+KD_FUNCTION void load_row(const T* from, int lane, bool present, float (&x)[8]) {
+  #pragma unroll
+  for (int i = 0; i < 8; ++i) x[i] = 0.0f;
+  if (present) load4<aligned>(from + 4 * lane, &x[0]);
+  if (present) load4<aligned>(from + 64 + 4 * lane, &x[4]);
+}
+
+template <bool aligned, class T>
+KD_FUNCTION void store_row(T* to_where, int lane, const float (&x)[8]) {
+  store4<aligned>(to_where + 4 * lane, &x[0]);
+  store4<aligned>(to_where + 64 + 4 * lane, &x[4]);
+}
+
+/// Sum of products along a row: fma(x1, y1, x0*y0) for neighbouring columns, then as row_sum.
+KD_FUNCTION float row_dot(const float (&x)[8], const float (&y)[8], int lane) {
+  float pair[4];
+  #pragma unroll
+  for (int j = 0; j < 4; ++j) pair[j] = fmaf(x[2 * j + 1], y[2 * j + 1], x[2 * j] * y[2 * j]);
+  float sum = (pair[0] + pair[1]) + (pair[2] + pair[3]);
+  sum += lane_xor(sum, 1);  // every lane holds the sum of its group of 2 lanes
+  sum += lane_xor(sum, 2);  // every lane holds the sum of its group of 4 lanes
+  sum += lane_xor(sum, 4);  // every lane holds the sum of its group of 8 lanes
+  sum += lane_xor(sum, 8);  // every lane holds the sum of its group of 16 lanes
+  return sum;
+}
+
+KD_FUNCTION float row_dot(const float (&x)[8], float y, int lane) {
+  float all[8];
+  #pragma unroll
+  for (int i = 0; i < 8; ++i) all[i] = y;
+  return row_dot(x, all, lane);
+}
+
+KD_KERNEL(256, 0) void kda_fla_fwd_first_tile_i32(const __grid_constant__ Arguments arguments) {
+  KD_SHARED(long long, counts, 256);
+  write_first_tiles(static_cast<const int*>(arguments.cu_seqlens), arguments.sequences, arguments.tokens, 16,
+                    arguments.first_tile, arguments.sequence_start, counts);
+}
+KD_ENTRY(kda_fla_fwd_first_tile_i32, Arguments);
+
+KD_KERNEL(256, 0) void kda_fla_fwd_first_tile_i64(const __grid_constant__ Arguments arguments) {
+  KD_SHARED(long long, counts, 256);
+  write_first_tiles(static_cast<const long long*>(arguments.cu_seqlens), arguments.sequences, arguments.tokens, 16,
+                    arguments.first_tile, arguments.sequence_start, counts);
+}
+KD_ENTRY(kda_fla_fwd_first_tile_i64, Arguments);
+
+/// Asks for the operands of tile `number`, one of the block's tiles begin..end-1. aligned: thread 0 asks the copy engine,
+/// and whoever waits for the slot's counter sees them. Else all threads copy; seen after a barrier.
+template <bool aligned>
+KD_FUNCTION void kda_fla_fwd_stage(const Arguments& arguments, float* shared, long long head, long long number, long long begin, long long end, int slot, int record) {
+  if (number >= end || (aligned && threadIdx.x != 0)) return;
+  Arrival* const arrivals = reinterpret_cast<Arrival*>(shared + 256);
+  Slot* const slots = reinterpret_cast<Slot*>(shared + 260);
+  Slot& next = slots[record];
+  (void)arrivals, (void)head;
+  if (threadIdx.x == 0) {
+    const long long* const first_tile = arguments.cu_seqlens != nullptr ? arguments.first_tile : nullptr;
+    const Slot& before = slots[record == 0 ? 2 : record - 1];
+    const StagedTile where = number == begin
+        ? find_staged_tile(number, 16, arguments.tokens, arguments.sequences, first_tile, arguments.sequence_start)
+        : next_staged_tile(before.tile, 16, arguments.tokens, arguments.sequences, first_tile, arguments.sequence_start);
+    next.tile = where;
+    if (number != begin && where.batch == before.tile.batch && where.sequence == before.tile.sequence) {
+      // the next 16 rows of the same sequence
+      next.beta_raw = before.beta_raw + 16 * arguments.beta_raw.token;
+      next.q_n = before.q_n + 16 * arguments.q_n.token;
+      next.k_n = before.k_n + 16 * arguments.k_n.token;
+      next.g_c = before.g_c + 16 * arguments.g_c.token;
+      next.beta = before.beta + 16 * arguments.beta.token;
+    }
+    else {
+      next.beta_raw = arguments.beta_raw.at(where.batch, where.token, head);
+      next.q_n = arguments.q_n.at(where.batch, where.token, head);
+      next.k_n = arguments.k_n.at(where.batch, where.token, head);
+      next.g_c = arguments.g_c.at(where.batch, where.token, head);
+      next.beta = arguments.beta.at(where.batch, where.token, head);
+    }
+  }
+  if constexpr (!aligned) block_barrier();  // the record is complete
+  const Tile tile = tile_of(next.tile);
+  float* const operands = shared + 320 + slot * 3072;
+  if (tile.rows == 0) {
+    if constexpr (aligned) expect_bytes(&arrivals[slot], 0, &next);
+    return;
+  }
+  if constexpr (aligned) {
+    expect_bytes(&arrivals[slot], 12288, &next);
+    fetch_box(operands + 0, arguments.q_map, tile.token, head, tile.batch, &arrivals[slot]);
+    fetch_box(operands + 1024, arguments.k_map, tile.token, head, tile.batch, &arrivals[slot]);
+    fetch_box(operands + 2048, arguments.g_raw_map, tile.token, head, tile.batch, &arrivals[slot]);
+  }
+  else {
+    copy_box(reinterpret_cast<bf16*>(operands + 0), arguments.q.at(tile.batch, tile.token, head), arguments.q.token, tile.rows, 16, 128, 256);
+    copy_box(reinterpret_cast<bf16*>(operands + 1024), arguments.k.at(tile.batch, tile.token, head), arguments.k.token, tile.rows, 16, 128, 256);
+    copy_box(reinterpret_cast<bf16*>(operands + 2048), arguments.g_raw.at(tile.batch, tile.token, head), arguments.g_raw.token, tile.rows, 16, 128, 256);
+  }
+}
+
+template <bool aligned>
+KD_FUNCTION void kda_fla_fwd_tiles(const Arguments& arguments, float* shared) {
+  // Row map: 16 lanes a row, 16 rows at a time.
+  const int lane = static_cast<int>(threadIdx.x) % 16, step_row = static_cast<int>(threadIdx.x) / 16;
+  // Column map: one column, one block of 8 rows.
+  const int column = static_cast<int>(threadIdx.x) % 128, block = static_cast<int>(threadIdx.x) / 128;
+  const int row = step_row, first_row = 8 * block;
+  (void)lane, (void)row, (void)column, (void)first_row;
+  float* const g_blocks = shared + 0;
+  const unsigned heads = static_cast<unsigned>(arguments.heads), head_number = blockIdx.x % heads, group_number = blockIdx.x / heads;
+  const long long head = head_number, group = group_number;
+  (void)shared, (void)head;
+  const long long begin = group * 4, end = begin + 4 < arguments.tiles ? begin + 4 : arguments.tiles;
+  // Operands travel 2 tiles ahead.
+  Arrival* const arrivals = reinterpret_cast<Arrival*>(shared + 256);
+  const Slot* const slots = reinterpret_cast<Slot*>(shared + 260);
+  if (aligned && threadIdx.x == 0) {
+    for (int slot = 0; slot < 2; ++slot) initialise_arrival(&arrivals[slot]);
+    publish_arrivals();
+  }
+  block_barrier();  // arrivals is complete
+  for (int ahead = 0; ahead < 2; ++ahead) kda_fla_fwd_stage<aligned>(arguments, shared, head, begin + ahead, begin, end, ahead, ahead);
+  // One record more than slots: the last tile's is read to its end, while the next operands are asked for.
+  int slot = 0, record = 0;
+  unsigned phase = 0;
+  const float A_log = to_float(*(arguments.A_log + head));              // [kda_fla.cpp:16]
+  const float _exp_A_log = expf(A_log);                                 // [kda_fla.cpp:19]
+  const float dt_bias = to_float((arguments.dt_bias + head * 128)[column]);             // [kda_fla.cpp:16]
+  const long long first = group * 4, last = first + 4 < arguments.tiles ? first + 4 : arguments.tiles;
+  for (long long number = first; number < last; ++number, next_slot(slot, phase, 2), record = record == 2 ? 0 : record + 1) {
+    if constexpr (aligned) wait_for(&arrivals[slot], phase);
+    else block_barrier();  // the slot is complete
+    const Slot& here = slots[record];
+    const Tile tile = tile_of(here.tile);
+    if (tile.rows == 0) {
+      // after the last sequence: dead rows are set to 0
+      const float zeros[8] = {0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f};
+      for (int row = step_row; row < tile.clear; row += 16) {
+        store_row<aligned>(arguments.q_n.at(tile.batch, tile.token + row, head), lane, zeros);
+        store_row<aligned>(arguments.k_n.at(tile.batch, tile.token + row, head), lane, zeros);
+        store_row<aligned>(arguments.g_c.at(tile.batch, tile.token + row, head), lane, zeros);
+        if (lane == 0) *arguments.beta.at(tile.batch, tile.token + row, head) = to<float>(0.0f);
+      }
+      block_barrier();  // every thread has read where the tile lies
+      kda_fla_fwd_stage<aligned>(arguments, shared, head, number + 2, begin, end, slot, record == 0 ? 2 : record - 1);
+      continue;
+    }
+
+    const float* const operands = shared + 320 + slot * 3072;
+    const bf16* const q_staged = reinterpret_cast<const bf16*>(operands);
+    const bf16* const k_staged = reinterpret_cast<const bf16*>(operands + 1024);
+    const bf16* const g_raw_staged = reinterpret_cast<const bf16*>(operands + 2048);
+    const float beta_raw = row < tile.rows ? to_float(*(row_of<aligned>(here.beta_raw, arguments.beta_raw.token, row))) : 0.0f;  // [kda_fla.cpp:15]
+    float q[8];                                                         // [kda_fla.cpp:14]
+    load_row<aligned>((q_staged + row * 128), lane, true, q);
+    const float _row_sum_q_q = row_dot(q, q, lane);                     // [kda_fla.cpp:20]
+    float k[8];                                                         // [kda_fla.cpp:14]
+    load_row<aligned>((k_staged + row * 128), lane, true, k);
+    const float _row_sum_k_k = row_dot(k, k, lane);                     // [kda_fla.cpp:21]
+    const float _rsqrt_row_sum_q_q = approx_rsqrt_normal(_row_sum_q_q + eps);           // [kda_fla.cpp:20]
+    float q_n[8];
+    #pragma unroll
+    for (int i = 0; i < 8; ++i) {
+      q_n[i] = q[i] * _rsqrt_row_sum_q_q;                               // [kda_fla.cpp:20]
+    }
+    if (row < tile.rows) store_row<aligned>(row_of<aligned>(here.q_n, arguments.q_n.token, row), lane, q_n);  // [kda_fla.cpp:20]
+    const float _rsqrt_row_sum_k_k = approx_rsqrt_normal(_row_sum_k_k + eps);           // [kda_fla.cpp:21]
+    float k_n[8];
+    #pragma unroll
+    for (int i = 0; i < 8; ++i) {
+      k_n[i] = k[i] * _rsqrt_row_sum_k_k;                               // [kda_fla.cpp:21]
+    }
+    if (row < tile.rows) store_row<aligned>(row_of<aligned>(here.k_n, arguments.k_n.token, row), lane, k_n);  // [kda_fla.cpp:21]
+    float g_raw[8];                                                     // [kda_fla.cpp:14]
+    #pragma unroll
+    for (int i = 0; i < 8; ++i) g_raw[i] = to_float((g_raw_staged + (first_row + i) * 128)[column]);
+    float g[8];
+    #pragma unroll
+    for (int i = 0; i < 8; ++i) {
+      const float x = g_raw[i] + dt_bias;                               // [kda_fla.cpp:18]
+      const float _exp_A_log_x = _exp_A_log * x;                        // [kda_fla.cpp:19]
+      const float _exp2_A_log = approx_exp2(-fabsf(_exp_A_log_x) * log2e);              // [kda_fla.cpp:19]
+      const float _rcp_exp2_A_log = approx_rcp_normal(1.0f + _exp2_A_log);              // [kda_fla.cpp:19]
+      g[i] = (0.0f <= _exp_A_log_x ? _rcp_exp2_A_log : _exp2_A_log * _rcp_exp2_A_log) * log2e_lower_bound;  // [kda_fla.cpp:19]
+    }
+    block_barrier();  // every thread is done with g_blocks
+    kda_fla_fwd_stage<aligned>(arguments, shared, head, number + 2, begin, end, slot, record == 0 ? 2 : record - 1);
+    // cumulative sum of g: inside blocks of 8 rows, absent rows skipped                // [kda_fla.cpp:22]
+    float g_c[8];
+    #pragma unroll
+    for (int i = 0; i < 8; ++i) {
+      const float term = first_row + i < tile.rows ? g[i] : 0.0f;
+      g_c[i] = i == 0 ? term : g_c[i - 1] + term;
+    }
+    g_blocks[block * 128 + column] = g_c[7];
+    block_barrier();  // g_blocks is complete
+    // and the blocks before
+    float g_c_before = 0.0f;
+    float g_c_carry = 0.0f;
+    #pragma unroll
+    for (int b = 0; b < 2; ++b) {
+      if (b == block) g_c_before = g_c_carry;
+      g_c_carry += g_blocks[b * 128 + column];
+    }
+    #pragma unroll
+    for (int i = 0; i < 8; ++i) g_c[i] = g_c_before + g_c[i];
+    #pragma unroll
+    for (int i = 0; i < 8; ++i) {
+      if (first_row + i < tile.rows) row_of<aligned>(here.g_c, arguments.g_c.token, (first_row + i))[column] = to<float>(g_c[i]);  // [kda_fla.cpp:22]
+    }
+    const float _exp2_minus_abs_beta_raw = approx_exp2(-fabsf(beta_raw) * log2e);       // [kda_fla.cpp:23]
+    const float _rcp_beta_raw = approx_rcp_normal(1.0f + _exp2_minus_abs_beta_raw);     // [kda_fla.cpp:23]
+    const float beta = (0.0f <= beta_raw ? _rcp_beta_raw : _exp2_minus_abs_beta_raw * _rcp_beta_raw) * beta_scale;  // [kda_fla.cpp:23]
+    if (row < tile.rows && lane == 0) *(row_of<aligned>(here.beta, arguments.beta.token, row)) = to<float>(beta);  // [kda_fla.cpp:23]
+  }
+}
+
+KD_KERNEL(256, 4) void kda_fla_fwd(const __grid_constant__ Arguments arguments) {
+  KD_DYNAMIC_SHARED(float, shared);
+  kda_fla_fwd_tiles<true>(arguments, shared);
+}
+KD_ENTRY(kda_fla_fwd, Arguments);
+
+KD_KERNEL(256, 4) void kda_fla_fwd_any(const __grid_constant__ Arguments arguments) {
+  KD_DYNAMIC_SHARED(float, shared);
+  kda_fla_fwd_tiles<false>(arguments, shared);
+}
+KD_ENTRY(kda_fla_fwd_any, Arguments);
+
