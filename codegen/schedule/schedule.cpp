@@ -59,6 +59,15 @@ void check(const Tiling& tiling, const std::string& schedule) {
 }
 }  // namespace
 
+namespace {
+Tiling with_threads(Tiling tiling, int threads) {
+  tiling.threads = threads;
+  tiling.rows_per_step = threads / tiling.lanes;
+  tiling.steps = (tiling.chunk + tiling.rows_per_step - 1) / tiling.rows_per_step;
+  return tiling;
+}
+}  // namespace
+
 Tiling choose_tiling(KernelOp kernel, const ScheduleOptions& options) {
   Tiling tiling;
   bool feature = bool(kernel.axis(AxisRole::Feature));
@@ -72,9 +81,6 @@ Tiling choose_tiling(KernelOp kernel, const ScheduleOptions& options) {
   // A tile in one step where 512 threads hold it, else steps of 256 threads: several portions travel at a time.
   int whole = int(std::bit_ceil(unsigned(tiling.chunk * tiling.lanes)));
   tiling.threads = std::max(whole <= 512 ? whole : 256, least);
-  // Without parameter sums nothing is gained by long runs of tiles, and short ones leave less of a last wave.
-  bool sums = llvm::any_of(kernel.block().getOps<OutputOp>(), [](OutputOp output) { return section_of(output.getValue()) != Section::Tile; });
-  tiling.tiles_per_block = sums ? 8 : 4;
   if (options.schedule == "baseline") {
     if (!feature) throw UsageError("option schedule=baseline: the spec has no feature axis; schedule=default would pass");
     tiling.threads = 256;
@@ -90,9 +96,7 @@ Tiling choose_tiling(KernelOp kernel, const ScheduleOptions& options) {
     }
   }
   check(tiling, options.schedule);
-  tiling.rows_per_step = tiling.threads / tiling.lanes;
-  tiling.steps = (tiling.chunk + tiling.rows_per_step - 1) / tiling.rows_per_step;
-  return tiling;
+  return with_threads(tiling, tiling.threads);
 }
 
 std::string tiling_text(const Tiling& tiling) {
@@ -118,10 +122,11 @@ int shared_limit(const std::string& arch) {
   return it->second * 1024;
 }
 
-Program schedule(mlir::ModuleOp module, const ScheduleOptions& options) {
+namespace {
+Program schedule_with(KernelOp kernel, const Tiling& tiling, const ScheduleOptions& options) {
   Program program;
-  program.kernel = *module.getOps<KernelOp>().begin();
-  program.tiling = choose_tiling(program.kernel, options);
+  program.kernel = kernel;
+  program.tiling = tiling;
   Homes homes = assign_homes(program.kernel);
   Sweeps sweeps = assign_sweeps(program.kernel, program.tiling.steps);
   order_statements(program, homes, sweeps);
@@ -135,6 +140,21 @@ Program schedule(mlir::ModuleOp module, const ScheduleOptions& options) {
     throw UsageError(fmt::format("{}: {} bytes of shared memory needed at chunk {} and dim {}, {} has {}; a smaller chunk or dim would pass",
                                  program.kernel.getSpec().str(), needed, program.tiling.chunk, program.tiling.dim, options.arch, limit));
   return program;
+}
+}  // namespace
+
+Program schedule(mlir::ModuleOp module, const ScheduleOptions& options) {
+  KernelOp kernel = *module.getOps<KernelOp>().begin();
+  Tiling tiling = choose_tiling(kernel, options);
+  Program program = schedule_with(kernel, tiling, options);
+  bool free = options.schedule.find("threads") == std::string::npos && options.schedule != "baseline";
+  if (!free || tiling.steps == 1 || tiling.threads >= 512) return program;
+  // Longer steps where they bring more threads onto a multiprocessor.
+  Tiling longer = with_threads(tiling, 512);
+  if (longer.steps < 1 || program.tiling.stages == 0) return program;
+  Program other = schedule_with(kernel, longer, options);
+  auto resident = [](const Program& p) { return p.tiling.stages > 0 ? p.tiling.threads * p.tiling.min_blocks : 0; };
+  return resident(other) > resident(program) ? other : program;
 }
 
 std::string to_text(const Program& program) {
