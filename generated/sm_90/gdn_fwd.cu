@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // gdn forward: GDN preamble: scalar softplus gate, normalised q and k, beta
-//   spec 0bea7fc42201e792  sm_90  tile 16 rows x 128 columns in 1 step  threads=256,tiles_per_block=4,min_blocks=4,heads_fastest=1,stages=2
+//   spec 0bea7fc42201e792  sm_90  tile 16 rows x 128 columns in 1 step  threads=256,tiles_per_block=8,min_blocks=4,heads_fastest=1,stages=2
 //   remake: kdagen emit gdn --pass fwd
 //
 //   g = -exp(A_log)*log2e*softplus(a_raw + dt_bias)                                                      [spec:14]
@@ -167,7 +167,7 @@ KD_FUNCTION void gdn_fwd_tiles(const Arguments& arguments, float* shared) {
   const unsigned heads = static_cast<unsigned>(arguments.heads), head_number = blockIdx.x % heads, group_number = blockIdx.x / heads;
   const long long head = head_number, group = group_number;
   (void)shared, (void)head;
-  const long long begin = group * 4, end = begin + 4 < arguments.tiles ? begin + 4 : arguments.tiles;
+  const long long begin = group * 8, end = begin + 8 < arguments.tiles ? begin + 8 : arguments.tiles;
   // Operands travel 2 tiles ahead.
   Arrival* const arrivals = reinterpret_cast<Arrival*>(shared + 32);
   const Slot* const slots = reinterpret_cast<Slot*>(shared + 36);
@@ -185,7 +185,8 @@ KD_FUNCTION void gdn_fwd_tiles(const Arguments& arguments, float* shared) {
   const float _minus_exp_A_log = -_exp_A_log;                           // [gdn.cpp:14]
   const float _scaled_minus_exp_A_log = _minus_exp_A_log * log2e;       // [gdn.cpp:14]
   const float dt_bias = to_float(*(arguments.dt_bias + head));          // [gdn.cpp:12]
-  const long long first = group * 4, last = first + 4 < arguments.tiles ? first + 4 : arguments.tiles;
+  const long long segment = group;
+  const long long first = segment * 8, last = first + 8 < arguments.tiles ? first + 8 : arguments.tiles;
   for (long long number = first; number < last; ++number, next_slot(slot, phase, 2), record = record == 2 ? 0 : record + 1) {
     if constexpr (aligned) wait_for(&arrivals[slot], phase);
     else block_barrier();  // the slot is complete

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // kda_fla forward: KDA preamble of FLA: normalised q and k, cumulative gate, beta
 //   gate=bounded
-//   spec cfa002eba244c5dd  sm_90  tile 16 rows x 128 columns in 1 step  threads=256,tiles_per_block=4,min_blocks=4,heads_fastest=1,stages=2
+//   spec cfa002eba244c5dd  sm_90  tile 16 rows x 128 columns in 1 step  threads=256,tiles_per_block=8,min_blocks=4,heads_fastest=1,stages=2
 //   remake: kdagen emit kda_fla --pass fwd
 //
 //   x = g_raw + dt_bias                                                                                  [spec:18]
@@ -166,7 +166,7 @@ KD_FUNCTION void kda_fla_fwd_tiles(const Arguments& arguments, float* shared) {
   const unsigned heads = static_cast<unsigned>(arguments.heads), head_number = blockIdx.x % heads, group_number = blockIdx.x / heads;
   const long long head = head_number, group = group_number;
   (void)shared, (void)head;
-  const long long begin = group * 4, end = begin + 4 < arguments.tiles ? begin + 4 : arguments.tiles;
+  const long long begin = group * 8, end = begin + 8 < arguments.tiles ? begin + 8 : arguments.tiles;
   // Operands travel 2 tiles ahead.
   Arrival* const arrivals = reinterpret_cast<Arrival*>(shared + 256);
   const Slot* const slots = reinterpret_cast<Slot*>(shared + 260);
@@ -182,7 +182,8 @@ KD_FUNCTION void kda_fla_fwd_tiles(const Arguments& arguments, float* shared) {
   const float A_log = to_float(*(arguments.A_log + head));              // [kda_fla.cpp:16]
   const float _exp_A_log = expf(A_log);                                 // [kda_fla.cpp:19]
   const float dt_bias = to_float((arguments.dt_bias + head * 128)[column]);             // [kda_fla.cpp:16]
-  const long long first = group * 4, last = first + 4 < arguments.tiles ? first + 4 : arguments.tiles;
+  const long long segment = group;
+  const long long first = segment * 8, last = first + 8 < arguments.tiles ? first + 8 : arguments.tiles;
   for (long long number = first; number < last; ++number, next_slot(slot, phase, 2), record = record == 2 ? 0 : record + 1) {
     if constexpr (aligned) wait_for(&arrivals[slot], phase);
     else block_barrier();  // the slot is complete

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // rmsnorm forward: y = weight * x / sqrt(mean(x^2) + eps)
-//   spec 42a9b56e26b8b6cf  sm_90  tile 16 rows x 128 columns in 1 step  threads=256,tiles_per_block=4,min_blocks=4,heads_fastest=1,stages=4
+//   spec 42a9b56e26b8b6cf  sm_90  tile 16 rows x 128 columns in 1 step  threads=256,tiles_per_block=8,min_blocks=4,heads_fastest=1,stages=4
 //   remake: kdagen emit rmsnorm --pass fwd
 //
 //   inv = rsqrt(sum_d(x*x)*0.0078125 + eps)                                                              [spec:12]
@@ -132,7 +132,7 @@ KD_FUNCTION void rmsnorm_fwd_tiles(const Arguments& arguments, float* shared) {
   const unsigned heads = static_cast<unsigned>(arguments.heads), head_number = blockIdx.x % heads, group_number = blockIdx.x / heads;
   const long long head = head_number, group = group_number;
   (void)shared, (void)head;
-  const long long begin = group * 4, end = begin + 4 < arguments.tiles ? begin + 4 : arguments.tiles;
+  const long long begin = group * 8, end = begin + 8 < arguments.tiles ? begin + 8 : arguments.tiles;
   // Operands travel 4 tiles ahead.
   Arrival* const arrivals = reinterpret_cast<Arrival*>(shared + 0);
   const Slot* const slots = reinterpret_cast<Slot*>(shared + 8);
@@ -147,7 +147,8 @@ KD_FUNCTION void rmsnorm_fwd_tiles(const Arguments& arguments, float* shared) {
   unsigned phase = 0;
   float weight[8];                                                      // [rmsnorm.cpp:11]
   load_row<aligned>(arguments.weight, lane, true, weight);
-  const long long first = group * 4, last = first + 4 < arguments.tiles ? first + 4 : arguments.tiles;
+  const long long segment = group;
+  const long long first = segment * 8, last = first + 8 < arguments.tiles ? first + 8 : arguments.tiles;
   for (long long number = first; number < last; ++number, next_slot(slot, phase, 4), record = record == 4 ? 0 : record + 1) {
     if constexpr (aligned) wait_for(&arrivals[slot], phase);
     else block_barrier();  // the slot is complete
