@@ -104,7 +104,7 @@ void StatementPrinter::print_total(const Statement& s) {
 void StatementPrinter::print_row_scan(const Statement& s) {
   std::string result = name(s.value, s.map), buffer = names_.buffer(s.buffer);
   if (auto scan = mlir::dyn_cast<ScanOp>(s.op)) {
-    out_.line(fmt::format("const float {} = row_scan<{}, {}, {}>({}, row, tile.rows);", result, program_.tiling.chunk, scan.getExclusive(), scan.getReverse(), buffer), tag(s.op));
+    out_.line(fmt::format("const float {} = row_scan<{}, {}, {}, {}>({}, row, tile.rows);", result, program_.tiling.chunk, scan.getExclusive(), scan.getReverse(), program_.tiling.steps == 1, buffer), tag(s.op));
   } else if (mlir::isa<SumOp>(s.op)) {
     out_.line(fmt::format("const float {} = row_total<{}>({}, tile.rows);", result, program_.tiling.chunk, buffer), tag(s.op));
   } else {

@@ -284,7 +284,7 @@ KD_FUNCTION void gdn_bwd_tiles(const Arguments& arguments, float* shared) {
     if (row < tile.rows) store_row<aligned>(row_of<aligned>(here.dk, arguments.dk.token, row), lane, dk);  // [gdn.cpp:10]
     block_barrier();  // dg_c_shared is complete
     gdn_bwd_stage<aligned>(arguments, shared, head, number + 2, begin, end, slot, record == 0 ? 2 : record - 1);
-    const float _suffix_dg_c = row_scan<16, false, true>(dg_c_shared, row, tile.rows);  // [gdn.cpp:15]
+    const float _suffix_dg_c = row_scan<16, false, true, true>(dg_c_shared, row, tile.rows);        // [gdn.cpp:15]
     const float dg = _suffix_dg_c + dg_T;                               // [gdn.cpp:14]
     const float _a_raw_plus_dt_bias = a_raw + dt_bias;                  // [gdn.cpp:14]
     const float _exp2_a_raw = approx_exp2(-fabsf(_a_raw_plus_dt_bias) * log2e);         // [gdn.cpp:14]

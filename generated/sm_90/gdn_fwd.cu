@@ -238,7 +238,7 @@ KD_FUNCTION void gdn_fwd_tiles(const Arguments& arguments, float* shared) {
     if (row < tile.rows) store_row<aligned>(row_of<aligned>(here.k_n, arguments.k_n.token, row), lane, k_n);  // [gdn.cpp:17]
     block_barrier();  // g_shared is complete
     gdn_fwd_stage<aligned>(arguments, shared, head, number + 2, begin, end, slot, record == 0 ? 2 : record - 1);
-    const float g_c = row_scan<16, false, false>(g_shared, row, tile.rows);             // [gdn.cpp:15]
+    const float g_c = row_scan<16, false, false, true>(g_shared, row, tile.rows);       // [gdn.cpp:15]
     const float g_T = row_total<16>(g_shared, tile.rows);               // [gdn.cpp:15]
     if (row < tile.rows && lane == 0) *(row_of<aligned>(here.g_c, arguments.g_c.token, row)) = to<float>(g_c);  // [gdn.cpp:18]
     if (threadIdx.x == 0) *(here.g_T) = to<float>(g_T);                 // [gdn.cpp:19]

@@ -312,11 +312,12 @@ KD_FUNCTION void write_first_tiles(const Index* cu_seqlens, long long sequences,
 // ---- Sums in the program's order ---------------------------------------------------------------------------------
 
 /// Scan at `row` of one number a row, in blocks of 8 rows: sums inside a block first, then added to the carry. Reads
-/// only the rows that take part (those of later steps may not be written yet), all of them at once.
-template <int chunk, bool exclusive, bool reverse>
+/// only the rows that take part, all of them at once. whole: the tile is one step, so every row is there and a total of
+/// the same numbers shares the additions; else later steps are not written yet.
+template <int chunk, bool exclusive, bool reverse, bool whole>
 KD_FUNCTION float row_scan(const float* x, int row, int rows) {
   constexpr int blocks = (chunk + 7) / 8;
-  const int low = reverse ? row : 0, high = row >= rows ? low : reverse ? rows : row + 1;
+  const int low = reverse && !whole ? row : 0, high = whole || reverse ? rows : row < rows ? row + 1 : 0;
   float carry = 0.0f, result = 0.0f;
 #pragma unroll
   for (int k = 0; k < blocks; ++k) {
@@ -337,7 +338,7 @@ KD_FUNCTION float row_scan(const float* x, int row, int rows) {
 /// The forward scan's last value.
 template <int chunk>
 KD_FUNCTION float row_total(const float* x, int rows) {
-  return rows > 0 ? row_scan<chunk, false, false>(x, rows - 1, rows) : 0.0f;
+  return row_scan<chunk, false, false, true>(x, rows - 1, rows);
 }
 
 /// The sum of terms term(0..count-1) by the balanced tree over their numbers (neighbours first, padded with +0):
