@@ -24,6 +24,8 @@ class Names {
   /// Of a staged tensor: the argument member with its map, and the pointer to its rows in shared memory (else "").
   std::string map(const std::string& tensor) const { return find(maps_, tensor); }
   std::string staged(const std::string& tensor) const { return find(staged_, tensor); }
+  /// The variable that holds a row scalar of the next tile (else "").
+  std::string ahead(const std::string& tensor) const { return find(ahead_, tensor); }
   /// The named constant for a symbolic scalar.
   std::string constant(const kda::Scalar& scalar) const;
   /// Named constants in the order of their names: identifier -> scalar.
@@ -43,7 +45,7 @@ class Names {
   std::set<void*> in_both_maps_;
   std::map<void*, std::string> column_names_;
   std::vector<std::string> buffers_;
-  std::map<std::string, std::string> tensors_, maps_, staged_;
+  std::map<std::string, std::string> tensors_, maps_, staged_, ahead_;
   std::map<std::string, kda::Scalar> constants_;
 };
 

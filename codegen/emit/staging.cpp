@@ -202,6 +202,7 @@ void StagingPrinter::print_start(Writer& out) const {
   out.line(fmt::format("// One record more than slots: the last {}'s is read to its end, while the next operands are asked for.", what));
   out.line("int slot = 0, record = 0;");
   out.line("unsigned phase = 0;");
+  for (InputOp input : program_.staging.ahead) out.line(fmt::format("float {} = 0.0f;", names_.ahead(input.getTensor().str())));
 }
 
 void StagingPrinter::print_wait(Writer& out) const {

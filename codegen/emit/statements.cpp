@@ -167,6 +167,7 @@ void StatementPrinter::print_one(const Statement& s) {
         }
       return;
     case Kind::Barrier: return print_barrier(s);
+    case Kind::LoadAhead: return print_load_ahead(s);
     case Kind::Restage: return restage_(out_);
     case Kind::Pointwise: break;
   }

@@ -39,6 +39,7 @@ class StatementPrinter {
   void print_group(const std::vector<Statement>& statements, Group group);
   void print_one(const Statement& s);
   void print_load(const Statement& s);
+  void print_load_ahead(const Statement& s);
   void print_store(const Statement& s);
   void print_publish(const Statement& s);
   void print_fetch(const Statement& s);

@@ -77,8 +77,21 @@ void StatementPrinter::print_load(const Statement& s) {
     out_.line(fmt::format("for (int i = 0; i < 8; ++i) {}[i] = {};", variable, guarded(load)));
   } else {
     std::string load = columns ? fmt::format("to_float(({})[column])", from) : fmt::format("to_float(*({}))", from);
-    out_.line(fmt::format("const float {} = {};", variable, guarded(load)), where);
+    std::string ahead = names_.ahead(tensor);
+    if (ahead.empty()) out_.line(fmt::format("const float {} = {};", variable, guarded(load)), where);
+    else out_.line(fmt::format("const float {} = number > begin ? {} : {};", variable, ahead, guarded(load)), where);
   }
+}
+
+void StatementPrinter::print_load_ahead(const Statement& s) {
+  auto input = mlir::cast<InputOp>(s.op);
+  std::string tensor = input.getTensor().str(), stride = program_.tile_major.count(tensor) ? "row" : "token";
+  std::string record = fmt::format("slots[record == {} ? 0 : record + 1]", program_.tiling.stages);
+  out_.open("if (number + 1 < end)");
+  out_.line(fmt::format("const Slot& after = {};  // the next tile", record));
+  out_.line(fmt::format("{} = row < after.tile.rows ? to_float(*row_of<aligned>(after.{}, arguments.{}.{}, row)) : 0.0f;", names_.ahead(tensor),
+                        names_.tensor(tensor), names_.tensor(tensor), stride), tag(s.op));
+  out_.close();
 }
 
 void StatementPrinter::print_store(const Statement& s) {

@@ -78,6 +78,7 @@ enum class Kind : uint8_t {
   Store,        // op (kda.output) to global memory
   Accumulate,   // op (sum over tiles): adds this tile's total to the running sum; from buffer when it has rows
   Barrier,
+  LoadAhead,    // value (kda.input, one number a row) of the next tile
   Restage,      // the slot of this tile's operands is free: asks for those of the tile `stages` ahead
 };
 
@@ -120,7 +121,11 @@ struct Staging {
   int control_offset = 0;  // bytes from the start of shared memory: counters and records
   int slots_offset = 0;
   int slot_bytes = 0;
+  std::vector<kda::InputOp> ahead;  // row scalars loaded a tile ahead into a register
 
+  bool is_ahead(mlir::Operation* op) const {
+    return llvm::any_of(ahead, [&](kda::InputOp input) { return input.getOperation() == op; });
+  }
   bool holds(int region) const {
     for (const StagedTensor& tensor : tensors)
       if (tensor.region == region) return true;

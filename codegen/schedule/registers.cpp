@@ -24,6 +24,7 @@ llvm::SmallVector<mlir::Value> operands_of(const Statement& s) {
     case Kind::RowTotal:
     case Kind::Total:
     case Kind::Barrier:
+    case Kind::LoadAhead:
     case Kind::Restage: return {};
     case Kind::ScanCarry: return {s.op->getResult(0)};
     case Kind::Pointwise: return llvm::SmallVector<mlir::Value>(s.op->getOperands());
@@ -42,6 +43,7 @@ mlir::Value result_of(const Statement& s) {
     case Kind::Store:
     case Kind::Accumulate:
     case Kind::Barrier:
+    case Kind::LoadAhead:
     case Kind::Restage: return {};
     default: return s.value;
   }

@@ -105,6 +105,28 @@ void hoist_loads(Program& program) {
   for (Region& region : program.regions) std::stable_partition(region.statements.begin(), region.statements.end(), plain);
 }
 
+/// Row scalars that a tile computes with before its last barrier would make all wait for global memory: they are loaded
+/// a tile ahead, behind the first barrier (the record of the next tile was written before it).
+void load_ahead(Program& program) {
+  if (program.tiling.steps > 1 || program.tiling.stages < 2) return;
+  auto& statements = program.regions[0].statements;
+  auto is_barrier = [](const Statement& s) { return s.kind == Kind::Barrier; };
+  auto last_barrier = std::find_if(statements.rbegin(), statements.rend(), is_barrier).base();
+  auto early = [&](const Statement& load) {
+    return std::any_of(statements.begin(), last_barrier, [&](const Statement& s) { return s.op && llvm::is_contained(s.op->getOperands(), load.value); });
+  };
+  std::vector<Statement> ahead;
+  for (const Statement& s : statements) {
+    if (s.kind != Kind::Load || s.map != Map::Row || shape_of(s.value) != Shape::Rows) continue;
+    auto input = mlir::cast<InputOp>(s.op);
+    if (input.getOptional() || !early(s)) continue;
+    program.staging.ahead.push_back(input);
+    ahead.push_back({Kind::LoadAhead, Map::Row, s.op, s.value, -1, ""});
+  }
+  auto first_barrier = std::find_if(statements.begin(), statements.end(), is_barrier);
+  if (!ahead.empty()) statements.insert(std::next(first_barrier), ahead.begin(), ahead.end());
+}
+
 /// Behind the first barrier after the last read of an operand of the region.
 void place_restage(Program& program, int region) {
   auto& statements = program.regions[region].statements;
@@ -156,6 +178,7 @@ void stage_operands(Program& program, int stages, bool choose_blocks, const Stag
   program.staging = staging;
   lay_out(program, stages);
   hoist_loads(program);
+  load_ahead(program);
   for (int r = 0; r < int(program.regions.size()); ++r)
     if (program.staging.holds(r)) place_restage(program, r);
 }

@@ -209,6 +209,8 @@ KD_FUNCTION void gdn_bwd_tiles(const Arguments& arguments, float* shared) {
   // One record more than slots: the last tile's is read to its end, while the next operands are asked for.
   int slot = 0, record = 0;
   unsigned phase = 0;
+  float dg_c_ahead = 0.0f;
+  float a_raw_ahead = 0.0f;
   const float dt_bias = to_float(*(arguments.dt_bias + head));          // [gdn.cpp:12]
   const float A_log = to_float(*(arguments.A_log + head));              // [gdn.cpp:12]
   const float _exp_A_log = expf(A_log);                                 // [gdn.cpp:14]
@@ -240,9 +242,9 @@ KD_FUNCTION void gdn_bwd_tiles(const Arguments& arguments, float* shared) {
     const bf16* const k_staged = reinterpret_cast<const bf16*>(operands + 1024);
     const float* const dq_n_staged = operands + 2048;
     const float* const dk_n_staged = operands + 4096;
-    const float dg_c = row < tile.rows ? to_float(*(row_of<aligned>(here.dg_c, arguments.dg_c.token, row))) : 0.0f;  // [gdn.cpp:18]
+    const float dg_c = number > begin ? dg_c_ahead : row < tile.rows ? to_float(*(row_of<aligned>(here.dg_c, arguments.dg_c.token, row))) : 0.0f;  // [gdn.cpp:18]
     const float dg_T = to_float(*(here.dg_T));                          // [gdn.cpp:19]
-    const float a_raw = row < tile.rows ? to_float(*(row_of<aligned>(here.a_raw, arguments.a_raw.token, row))) : 0.0f;  // [gdn.cpp:11]
+    const float a_raw = number > begin ? a_raw_ahead : row < tile.rows ? to_float(*(row_of<aligned>(here.a_raw, arguments.a_raw.token, row))) : 0.0f;  // [gdn.cpp:11]
     const float dbeta = row < tile.rows ? to_float(*(row_of<aligned>(here.dbeta, arguments.dbeta.token, row))) : 0.0f;  // [gdn.cpp:20]
     const float beta_raw = row < tile.rows ? to_float(*(row_of<aligned>(here.beta_raw, arguments.beta_raw.token, row))) : 0.0f;  // [gdn.cpp:11]
     float q[8];                                                         // [gdn.cpp:10]
@@ -284,6 +286,14 @@ KD_FUNCTION void gdn_bwd_tiles(const Arguments& arguments, float* shared) {
     if (row < tile.rows) store_row<aligned>(row_of<aligned>(here.dk, arguments.dk.token, row), lane, dk);  // [gdn.cpp:10]
     block_barrier();  // dg_c_shared is complete
     gdn_bwd_stage<aligned>(arguments, shared, head, number + 2, begin, end, slot, record == 0 ? 2 : record - 1);
+    if (number + 1 < end) {
+      const Slot& after = slots[record == 2 ? 0 : record + 1];  // the next tile
+      dg_c_ahead = row < after.tile.rows ? to_float(*row_of<aligned>(after.dg_c, arguments.dg_c.token, row)) : 0.0f;  // [gdn.cpp:18]
+    }
+    if (number + 1 < end) {
+      const Slot& after = slots[record == 2 ? 0 : record + 1];  // the next tile
+      a_raw_ahead = row < after.tile.rows ? to_float(*row_of<aligned>(after.a_raw, arguments.a_raw.token, row)) : 0.0f;  // [gdn.cpp:11]
+    }
     const float _suffix_dg_c = row_scan<16, false, true, true>(dg_c_shared, row, tile.rows);        // [gdn.cpp:15]
     const float dg = _suffix_dg_c + dg_T;                               // [gdn.cpp:14]
     const float _a_raw_plus_dt_bias = a_raw + dt_bias;                  // [gdn.cpp:14]

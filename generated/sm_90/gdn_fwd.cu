@@ -180,6 +180,7 @@ KD_FUNCTION void gdn_fwd_tiles(const Arguments& arguments, float* shared) {
   // One record more than slots: the last tile's is read to its end, while the next operands are asked for.
   int slot = 0, record = 0;
   unsigned phase = 0;
+  float a_raw_ahead = 0.0f;
   const float A_log = to_float(*(arguments.A_log + head));              // [gdn.cpp:12]
   const float _exp_A_log = expf(A_log);                                 // [gdn.cpp:14]
   const float _minus_exp_A_log = -_exp_A_log;                           // [gdn.cpp:14]
@@ -210,11 +211,15 @@ KD_FUNCTION void gdn_fwd_tiles(const Arguments& arguments, float* shared) {
     const float* const operands = shared + 128 + slot * 2048;
     const bf16* const q_staged = reinterpret_cast<const bf16*>(operands);
     const bf16* const k_staged = reinterpret_cast<const bf16*>(operands + 1024);
-    const float a_raw = row < tile.rows ? to_float(*(row_of<aligned>(here.a_raw, arguments.a_raw.token, row))) : 0.0f;  // [gdn.cpp:11]
+    const float a_raw = number > begin ? a_raw_ahead : row < tile.rows ? to_float(*(row_of<aligned>(here.a_raw, arguments.a_raw.token, row))) : 0.0f;  // [gdn.cpp:11]
     const float beta_raw = row < tile.rows ? to_float(*(row_of<aligned>(here.beta_raw, arguments.beta_raw.token, row))) : 0.0f;  // [gdn.cpp:11]
     const float _a_raw_plus_dt_bias = a_raw + dt_bias;                  // [gdn.cpp:14]
     const float g = _scaled_minus_exp_A_log * ((_a_raw_plus_dt_bias < 0.0f ? 0.0f : _a_raw_plus_dt_bias) + log1pf(approx_exp2(-fabsf(_a_raw_plus_dt_bias) * log2e)));  // [gdn.cpp:14]
     block_barrier();  // every thread is done with g_shared
+    if (number + 1 < end) {
+      const Slot& after = slots[record == 2 ? 0 : record + 1];  // the next tile
+      a_raw_ahead = row < after.tile.rows ? to_float(*row_of<aligned>(after.a_raw, arguments.a_raw.token, row)) : 0.0f;  // [gdn.cpp:11]
+    }
     if (lane == 0) g_shared[row] = g;
     float q[8];                                                         // [gdn.cpp:10]
     load_row<aligned>((q_staged + row * 128), lane, true, q);
