@@ -20,6 +20,7 @@ const Names<UpstreamLayout> upstream_layouts = {{"rows", UpstreamLayout::rows}, 
 const Names<Upstream> upstreams = {{"f32", Upstream::f32}, {"bf16", Upstream::bf16}, {"fp16row", Upstream::fp16row}};
 const Names<Operands> operand_rules = {
     {"exact", Operands::exact}, {"rounded", Operands::rounded}, {"by_out", Operands::by_out}};
+const Names<ScanKind> scans = {{"auto", ScanKind::automatic}, {"float", ScanKind::floating}, {"fixed", ScanKind::fixed}};
 const Names<Arithmetic> arithmetics = {{"f64", Arithmetic::f64}, {"f32", Arithmetic::f32}};
 const Names<std::string> gradient_types = {{"bf16", "bf16"}, {"fp16", "fp16"}, {"f32", "f32"}};
 
@@ -68,6 +69,8 @@ bool take(CompileOptions& result, const std::string& key, const std::string& val
     result.upstream_layout = choose(key, value, upstream_layouts);
   else if (key == "operands")
     result.operands = choose(key, value, operand_rules);
+  else if (key == "scan")
+    result.scan = choose(key, value, scans);
   else if (key == "arithmetic")
     result.arithmetic = choose(key, value, arithmetics);
   else if (key == "schedule" && value.empty())
@@ -95,6 +98,7 @@ std::map<std::string, std::string> CompileOptions::resolved() const {
       {"upstream", name_of(upstream, upstreams)},
       {"upstream_layout", name_of(upstream_layout, upstream_layouts)},
       {"operands", name_of(operands, operand_rules)},
+      {"scan", name_of(scan, scans)},
       {"schedule", schedule},
       {"save", save.empty() ? "none" : fmt::format("{}", fmt::join(save, ","))},
   };

@@ -16,6 +16,9 @@ enum class Upstream { f32, bf16, fp16row };
 /// stored as f32, rounded for a narrower one.
 enum class Operands { by_out, exact, rounded };
 enum class Arithmetic { f64, f32 };
+/// Sums over rows: in fixed point where the result ends as an exponent and its range is proven (automatic), never, or
+/// wherever the range is proven.
+enum class ScanKind { automatic, floating, fixed };
 
 struct CompileOptions {
   std::string grads = "bf16";  // storage of gradients of inputs: bf16, fp16, f32
@@ -24,6 +27,7 @@ struct CompileOptions {
   std::map<std::string, Upstream> upstream_of;  // by output name
   UpstreamLayout upstream_layout = UpstreamLayout::rows;
   Operands operands = Operands::by_out;
+  ScanKind scan = ScanKind::automatic;
   std::string schedule = "default";
   std::vector<std::string> save;            // user names of values that the forward writes and the backward reads
   Arithmetic arithmetic = Arithmetic::f64;  // of the evaluator (run --on cpu)

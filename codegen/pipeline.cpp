@@ -70,6 +70,9 @@ OwningOpRef<ModuleOp> Compilation::run_step(Stage stage) {
         forward = prepare_forward(kernel(Stage::kda), without_taps(options_));
         how.forward = only_kernel(*forward);
       }
+      how.scan = options_.scan;
+      how.saved = options_.save;
+      how.magnitude = [](Value value) { return Ranges().of(value).magnitude(); };
       how.proven_exponent = [](Value argument) {
         return Ranges().proven_exponent(argument);
       };  // values come and go: no memory

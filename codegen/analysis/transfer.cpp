@@ -119,7 +119,7 @@ Interval of_unary(Operation* op, Interval x) {
         return increasing(x, [&](double v) { return std::min(std::max(v, lower), upper); });
       })
       .Case<RoundOp>([&](RoundOp round) { return rounded(x, round.getStorage()); })
-      .Case<DetachOp, BroadcastOp, LastOp, MaxReduceOp>([&](auto) { return x; })
+      .Case<DetachOp, BroadcastOp, LastOp, MaxReduceOp, ToFixedOp, FromFixedOp>([&](auto) { return x; })
       .Case<AtLastOp>([&](auto) { return hull(x, Interval::point(0)); })
       .Case<ShiftOp>([&](ShiftOp shift) { return hull(x, Interval::point(shift.getFill().convertToDouble())); })
       .Case<IsNanOp>([](auto) {

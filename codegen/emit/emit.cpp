@@ -77,6 +77,7 @@ class KernelText {
     for (const std::string& formula : options_.formulas) out.line("//   " + formula);
     out.line("#include <kdagen/device.cuh>");
     if (staging_->any()) out.line("#include <kdagen/staging.cuh>");
+    if (has_fixed_point(kernel_)) out.line("#include <kdagen/fixed_point.cuh>");
     out.line();
     for (const auto& [name, scalar] : names_->constants())
       out.line(fmt::format("constexpr float {} = {};  // {}", name, float_literal(scalar.value()), scalar.text()));
@@ -114,8 +115,7 @@ class KernelText {
     out.line("template <bool aligned>");
     out.open(fmt::format("KD_FUNCTION void {}_tiles(const Arguments& arguments, float* shared)", manifest_.kernel));
     print_thread_maps(out);
-    for (size_t i = 0; i < program_.buffers.size(); ++i)
-      out.line(fmt::format("float* const {} = shared + {};", names_->buffer(int(i)), program_.buffers[i].offset));
+    for (size_t i = 0; i < program_.buffers.size(); ++i) print_buffer(out, int(i));
     int per_group = std::max(tiling.tiles_per_block, 1);
     if (tiling.heads_fastest) out.line("const unsigned heads = static_cast<unsigned>(arguments.heads), head_number = blockIdx.x % heads, group_number = blockIdx.x / heads;");
     else out.line(fmt::format("const unsigned groups = static_cast<unsigned>((arguments.tiles + {}) / {}), head_number = blockIdx.x / groups, group_number = blockIdx.x % groups;", per_group - 1, per_group));
@@ -129,6 +129,13 @@ class KernelText {
     out.close();
     out.line();
     helpers_.insert(prologue.helpers().begin(), prologue.helpers().end());
+  }
+
+  void print_buffer(Writer& out, int i) {
+    const Buffer& buffer = program_.buffers[i];
+    std::string type = value_type(buffer.value), name = names_->buffer(i), place = fmt::format("shared + {}", buffer.offset);
+    out.line(type == "float" ? fmt::format("float* const {} = {};", name, place)
+                             : fmt::format("{0}* const {1} = reinterpret_cast<{0}*>({2});", type, name, place));
   }
 
   void print_thread_maps(Writer& out) {
@@ -222,7 +229,7 @@ class KernelText {
         continue;
       }
       for (const Statement& s : region.statements)
-        if (s.kind == Kind::ScanCarry) out.line(fmt::format("float {}_carry = 0.0f;", names_->of(s.value, s.map)));
+        if (s.kind == Kind::ScanCarry) out.line(fmt::format("{} {}_carry = {};", value_type(s.value), names_->of(s.value, s.map), zero_of(s.value)));
       std::string advance = staging_->advance_step(r);
       out.open(region.reverse ? fmt::format("for (int step = {}; step >= 0; --step{})", tiling.steps - 1, advance)
                               : fmt::format("for (int step = 0; step < {}; ++step{})", tiling.steps, advance));

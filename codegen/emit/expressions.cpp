@@ -64,6 +64,11 @@ E unary(mlir::Operation* op, const E& x) {
       .Case<AbsOp>([&](auto) { return call("fabsf", {x}); })
       .Case<ReluOp>([&](auto) { return choice(x.in(E::Sum) + " < 0.0f", E{"0.0f"}, x); })
       .Case<IsNanOp>([&](auto) { return E{x.in(E::Sum) + " != " + x.in(E::Sum), E::Comparison}; })
+      .Case<ToFixedOp>([&](ToFixedOp to) {
+        unsigned bits = fixed_type(to.getResult()).getFractionBits();
+        return E{fmt::format("to_fixed<{}>({}, {})", bits, x.text, static_cast<int64_t>(to.getLimit())), E::Primary};
+      })
+      .Case<FromFixedOp>([&](auto) { return call("to_float", {x}); })
       .Case<BroadcastOp, DetachOp>([&](auto) { return x; })
       .Case<RoundOp>([&](RoundOp round) {
         return E{fmt::format("to_float(to<{}>({}))", storage_name(round.getStorage()), x.text), E::Primary};

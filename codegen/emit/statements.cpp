@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "codegen/emit/statements.h"
 
+#include <cmath>
+
 #include <fmt/format.h>
 
 #include "codegen/schedule/homes.h"
@@ -16,6 +18,24 @@ std::string storage_type(mlir::Type storage) {
   if (storage.isF16()) return "fp16";
   if (storage.isInteger(8)) return "signed char";
   return "float";
+}
+
+std::string value_type(mlir::Value value) {
+  if (FixedType fixed = fixed_type(value)) return fmt::format("Fixed<{}>", fixed.getFractionBits());
+  return "float";
+}
+
+std::string zero_of(mlir::Value value) { return fixed_type(value) ? value_type(value) + "{0}" : "0.0f"; }
+
+bool has_fixed_point(KernelOp kernel) {
+  return llvm::any_of(kernel.block(), [](mlir::Operation& op) { return op.getNumResults() == 1 && fixed_type(op.getResult(0)); });
+}
+
+/// 58 units of 1 read Fixed<24>{58 * (1 << 24)}.
+static std::string fixed_constant(mlir::Value value, double number) {
+  int bits = int(fixed_type(value).getFractionBits());
+  if (number == double(int(number))) return fmt::format("{}{{{} * (1 << {})}}", value_type(value), int(number), bits);
+  return fmt::format("{}{{{}}}", value_type(value), std::lrint(std::ldexp(number, bits)));
 }
 
 StatementPrinter::StatementPrinter(const Program& program, const Names& names, Writer& out, Place place)
@@ -73,6 +93,7 @@ Expression StatementPrinter::element(mlir::Value value, Map map) {
   mlir::Operation* op = value.getDefiningOp();
   if (auto constant = mlir::dyn_cast<ConstantOp>(op)) {
     Scalar scalar = Scalar::of(constant);
+    if (fixed_type(value)) return {fixed_constant(value, scalar.value())};
     if (!scalar.is_number()) return {names_.constant(scalar)};
     std::string literal = float_literal(scalar.coefficient);
     return {literal, literal[0] == '-' ? Expression::Unary : Expression::Primary};
@@ -125,7 +146,7 @@ void StatementPrinter::print_group(const std::vector<Statement>& statements, Gro
     if (!kept_.count(key) && count(uses_, key) == count(group_uses_, key)) local.insert(key);
   }
   if (lines.empty()) return;
-  auto type = [](mlir::Value value) { return type_of(value).getElement().isInteger(1) ? "bool" : "float"; };
+  auto type = [](mlir::Value value) { return type_of(value).getElement().isInteger(1) ? "bool" : value_type(value); };
   if (loop) {
     for (const Statement* s : lines)
       if (!local.count({s->value.getAsOpaquePointer(), int(s->map)}))

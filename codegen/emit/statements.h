@@ -83,5 +83,10 @@ class StatementPrinter {
 
 /// C++ type of a storage type: bf16, fp16, float, signed char.
 std::string storage_type(mlir::Type storage);
+/// C++ type of a number in registers and shared memory (float, Fixed<24>), and its 0.
+std::string value_type(mlir::Value value);
+std::string zero_of(mlir::Value value);
+/// Whether the kernel has fixed-point values: its text then includes their prelude.
+bool has_fixed_point(kda::KernelOp kernel);
 
 }  // namespace kdagen::emit

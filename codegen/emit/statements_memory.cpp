@@ -173,21 +173,21 @@ void StatementPrinter::print_fetch(const Statement& s) {
   Shape shape = shape_of(s.value);
   int width = program_.tiling.width;
   if (shape == Shape::Single) {
-    out_.line(fmt::format("const float {} = {}[0];", variable, shared));
+    out_.line(fmt::format("const {} {} = {}[0];", value_type(s.value), variable, shared));
   } else if (shape == Shape::Rows) {
-    if (s.map == Map::Row) out_.line(fmt::format("const float {} = {}[row];", variable, shared));
+    if (s.map == Map::Row) out_.line(fmt::format("const {} {} = {}[row];", value_type(s.value), variable, shared));
     else {
-      out_.line(fmt::format("float {}[8];", variable));
+      out_.line(fmt::format("{} {}[8];", value_type(s.value), variable));
       out_.line(fmt::format("for (int i = 0; i < 8; ++i) {}[i] = {}[first_row + i];", variable, shared));
     }
   } else if (s.map == Map::Column) {
-    if (shape == Shape::Columns) return out_.line(fmt::format("const float {} = {}[column];", variable, shared));
-    out_.line(fmt::format("float {}[8];", variable));
+    if (shape == Shape::Columns) return out_.line(fmt::format("const {} {} = {}[column];", value_type(s.value), variable, shared));
+    out_.line(fmt::format("{} {}[8];", value_type(s.value), variable));
     out_.line("#pragma unroll");
     out_.line(fmt::format("for (int i = 0; i < 8; ++i) {}[i] = {};", variable, buffer_index(buffer, local_row(buffer, s.map), "column")));
   } else {
     std::string row = shape == Shape::Tile ? fmt::format("{} * {} + ", local_row(buffer, s.map), width) : "";
-    out_.line(fmt::format("float {}[8];", variable));
+    out_.line(fmt::format("{} {}[8];", value_type(s.value), variable));
     out_.line(fmt::format("load4<true>(&{}[{}4 * lane], &{}[0]);", shared, row, variable));
     out_.line(fmt::format("load4<true>(&{}[{}{} + 4 * lane], &{}[4]);", shared, row, width / 2, variable));
   }

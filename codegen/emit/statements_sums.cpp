@@ -40,10 +40,10 @@ void StatementPrinter::print_scan_blocks(const Statement& s) {
   bool reverse = scan.getReverse();
   out_.line(fmt::format("// {} of {}: inside blocks of 8 rows, absent rows skipped",
                         reverse ? "suffix sum" : "cumulative sum", names_.base(s.value)), tag(s.op));
-  out_.line(fmt::format("float {}[8];", result));
+  out_.line(fmt::format("{} {}[8];", value_type(s.value), result));
   out_.line("#pragma unroll");
   out_.open(reverse ? "for (int i = 7; i >= 0; --i)" : "for (int i = 0; i < 8; ++i)");
-  out_.line(fmt::format("const float term = first_row + i < tile.rows ? {} : 0.0f;", element(s.value, s.map).text));
+  out_.line(fmt::format("const {} term = first_row + i < tile.rows ? {} : {};", value_type(s.value), element(s.value, s.map).text, zero_of(s.value)));
   out_.line(fmt::format("{0}[i] = i == {1} ? term : {0}[i {2} 1] + term;", result, reverse ? 7 : 0, reverse ? "+" : "-"));
   out_.close();
   out_.line(fmt::format("{}[{} * {} + column] = {}[{}];", names_.buffer(s.buffer), block_number(tiling, "block"), tiling.width, result, reverse ? 0 : 7));
@@ -57,8 +57,8 @@ void StatementPrinter::print_scan_carry(const Statement& s) {
   bool reverse = scan.getReverse(), steps = tiling.steps > 1;
   std::string carry = result + "_carry", before = result + "_before";
   out_.line(fmt::format("// and the blocks {}", reverse ? "after" : "before"));
-  out_.line(fmt::format("float {} = 0.0f;", before));
-  if (!steps) out_.line(fmt::format("float {} = 0.0f;", carry));
+  for (const std::string& variable : steps ? std::vector{before} : std::vector{before, carry})
+    out_.line(fmt::format("{} {} = {};", value_type(s.value), variable, zero_of(s.value)));
   out_.line("#pragma unroll");
   out_.open(reverse ? fmt::format("for (int b = {}; b >= 0; --b)", blocks - 1) : fmt::format("for (int b = 0; b < {}; ++b)", blocks));
   out_.line(fmt::format("if (b == block) {} = {};", before, carry));
@@ -79,7 +79,7 @@ void StatementPrinter::print_block_totals(const Statement& s) {
   bool sum = mlir::isa<SumOp>(s.op);
   std::string result = name(s.op->getResult(0), s.map) + "_block";
   out_.line(fmt::format("// {} over the rows of {}: blocks of 8 rows first", sum ? "sum" : "maximum", names_.base(s.value)), tag(s.op));
-  out_.line(fmt::format("float {} = {};", result, sum ? "0.0f" : float_literal(-std::numeric_limits<double>::infinity())));
+  out_.line(fmt::format("{} {} = {};", value_type(s.value), result, sum ? zero_of(s.value) : float_literal(-std::numeric_limits<double>::infinity())));
   out_.line("#pragma unroll");
   out_.open("for (int i = 0; i < 8; ++i)");
   std::string x = element(s.value, s.map).text;
@@ -92,7 +92,7 @@ void StatementPrinter::print_block_totals(const Statement& s) {
 void StatementPrinter::print_total(const Statement& s) {
   const Tiling& tiling = program_.tiling;
   std::string result = name(s.value, s.map), buffer = names_.buffer(s.buffer);
-  out_.line(fmt::format("float {} = {}[column];", result, buffer), tag(s.op));
+  out_.line(fmt::format("{} {} = {}[column];", value_type(s.value), result, buffer), tag(s.op));
   if (tiling.total_blocks() == 1) return;
   out_.line("#pragma unroll");
   std::string term = fmt::format("{}[b * {} + column]", buffer, tiling.width);
@@ -104,9 +104,9 @@ void StatementPrinter::print_total(const Statement& s) {
 void StatementPrinter::print_row_scan(const Statement& s) {
   std::string result = name(s.value, s.map), buffer = names_.buffer(s.buffer);
   if (auto scan = mlir::dyn_cast<ScanOp>(s.op)) {
-    out_.line(fmt::format("const float {} = row_scan<{}, {}, {}, {}>({}, row, tile.rows);", result, program_.tiling.chunk, scan.getExclusive(), scan.getReverse(), program_.tiling.steps == 1, buffer), tag(s.op));
+    out_.line(fmt::format("const {} {} = row_scan<{}, {}, {}, {}>({}, row, tile.rows);", value_type(s.value), result, program_.tiling.chunk, scan.getExclusive(), scan.getReverse(), program_.tiling.steps == 1, buffer), tag(s.op));
   } else if (mlir::isa<SumOp>(s.op)) {
-    out_.line(fmt::format("const float {} = row_total<{}>({}, tile.rows);", result, program_.tiling.chunk, buffer), tag(s.op));
+    out_.line(fmt::format("const {} {} = row_total<{}>({}, tile.rows);", value_type(s.value), result, program_.tiling.chunk, buffer), tag(s.op));
   } else {
     out_.line(fmt::format("float {} = {}[0];", result, buffer), tag(s.op));
     out_.line(fmt::format("for (int r = 1; r < tile.rows; ++r) if (!({1}[r] <= {0}) && {0} == {0}) {0} = {1}[r];", result, buffer));

@@ -92,6 +92,8 @@ class Executor {
     switch (step.kind) {
       case Kind::input: load(step, result); break;
       case Kind::constant: result[0] = constant(step.number); break;
+      case Kind::fixed_constant: result[0] = fixed_point::constant(Number(0), step.number, step.fraction_bits); break;
+      case Kind::fixed_scan: case Kind::fixed_sum: sum_fixed(step, result); break;
       case Kind::row_index: case Kind::column_index:
         for (size_t i = 0; i < result.size(); ++i) result[i] = Number(double(i));
         break;
@@ -161,6 +163,15 @@ class Executor {
         else std::fill(to, to + width, constant(step.number));
       }
     }
+  }
+
+  /// Scans and sums over the rows of fixed-point values.
+  void sum_fixed(const Step& step, std::vector<Number>& result) {
+    const Number* x = array(step.operands[0]).data();
+    int64_t rows = tile_.rows, width = count_of(axes(step.operands[0])) / rows;
+    for (int64_t i = 0; i < width; ++i)
+      if (step.kind == Kind::fixed_sum) result[i] = fixed_point::total(x + i, width, rows);
+      else fixed_point::scan(x + i, result.data() + i, width, rows, step.exclusive, step.reverse);
   }
 
   // ---- reductions ------------------------------------------------------------------------------------------------
@@ -285,8 +296,9 @@ class Executor {
   void store(const Write& write, const Tensor& tensor, const Number* x, int64_t count, int64_t offset) {
     bool round = options_.store_rounding && !write.is_tap;
     double* values = values_[write.tensor]->data() + offset;
+    int fraction_bits = program_.values[write.value].fraction_bits;  // taps of fixed-point values are floats
     for (int64_t i = 0; i < count; ++i) {
-      double value = double(functions::plain(x[i]));
+      double value = double(functions::plain(fraction_bits < 0 ? x[i] : fixed_point::from_fixed(x[i], fraction_bits)));
       values[i] = round ? round_to(value, tensor.storage) : value;
     }
     if constexpr (std::is_same_v<Number, Tracked>) {

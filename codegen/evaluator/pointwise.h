@@ -6,6 +6,7 @@
 
 #include <kdagen/error.h>
 
+#include "codegen/evaluator/fixed_point.h"
 #include "codegen/evaluator/number.h"
 #include "codegen/evaluator/orders.h"
 #include "codegen/evaluator/program.h"
@@ -69,6 +70,14 @@ void evaluate_pointwise(const Step& step, const Number* const* x, Number* z, int
     case Kind::equal: return binary([](N a, N b) { return f::equal(a, b); });
     case Kind::fma: return map3(x[0], x[1], x[2], z, count, [](N a, N b, N c) { return multiply_add(a, b, c); });
     case Kind::select: return map3(x[0], x[1], x[2], z, count, [](N a, N b, N c) { return f::select(a, b, c); });
+    case Kind::to_fixed: return unary([&](N a) { return fixed_point::to_fixed(a, step.fraction_bits, step.amount); });
+    case Kind::to_fixed_small_side:
+      return unary([&](N a) { return fixed_point::scaled_sigmoid(a, step.number, step.fraction_bits, step.amount); });
+    case Kind::from_fixed: return unary([&](N a) { return fixed_point::from_fixed(a, step.fraction_bits); });
+    case Kind::fixed_exp2: return unary([&](N a) { return fixed_point::exp2(a, step.fraction_bits); });
+    case Kind::fixed_neg: return unary([](N a) { return fixed_point::negated(a); });
+    case Kind::fixed_add: return binary([](N a, N b) { return fixed_point::sum(a, b); });
+    case Kind::fixed_sub: return binary([](N a, N b) { return fixed_point::sum(a, fixed_point::negated(b)); });
     default: throw KdagenBug("a step that is not pointwise came to the pointwise loops");
   }
 }

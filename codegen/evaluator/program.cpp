@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 #include <kdagen/error.h>
 
+#include "codegen/ir/FixedPoint.h"
 #include "codegen/ir/Scalar.h"
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/StringSwitch.h"
@@ -39,9 +40,26 @@ Kind kind_of(mlir::Operation* op) {
                   .Case("clamp", int(Kind::clamp)).Case("round", int(Kind::round)).Case("sum", int(Kind::sum))
                   .Case("max_reduce", int(Kind::max_reduce)).Case("scan", int(Kind::scan)).Case("last", int(Kind::last))
                   .Case("at_last", int(Kind::at_last)).Case("shift", int(Kind::shift))
-                  .Case("index", int(Kind::row_index)).Case("broadcast", int(Kind::broadcast)).Default(-1);
+                  .Case("index", int(Kind::row_index)).Case("broadcast", int(Kind::broadcast))
+                  .Case("to_fixed", int(Kind::to_fixed)).Case("from_fixed", int(Kind::from_fixed)).Default(-1);
   if (kind < 0) refuse(op, "is an op that the evaluator does not know");
   return Kind(kind);
+}
+
+/// The same on fixed-point values.
+Kind fixed_kind(Kind kind, mlir::Operation* op) {
+  switch (kind) {
+    case Kind::constant: return Kind::fixed_constant;
+    case Kind::neg: return Kind::fixed_neg;
+    case Kind::add: return Kind::fixed_add;
+    case Kind::sub: return Kind::fixed_sub;
+    case Kind::exp2: return Kind::fixed_exp2;
+    case Kind::scan: return Kind::fixed_scan;
+    case Kind::sum: return Kind::fixed_sum;
+    case Kind::to_fixed: case Kind::to_fixed_small_side: case Kind::from_fixed: case Kind::last: case Kind::broadcast:
+    case Kind::select: return kind;
+    default: refuse(op, "takes no fixed-point values");
+  }
 }
 
 class ProgramBuilder {
@@ -118,11 +136,22 @@ class ProgramBuilder {
     step.result = numbers_[result] = int(program_.values.size());
     for (unsigned i = 0; i < op->getNumOperands(); ++i) step.operands[i] = numbers_.lookup(op->getOperand(i));
     fill(step, op);
+    use_fixed_point(step, op);
     step.section = section_of(step, location, op);
-    program_.values.push_back({location.axes, step.section});
+    kda::FixedType fixed = kda::fixed_type(result);
+    program_.values.push_back({location.axes, step.section, fixed ? int(fixed.getFractionBits()) : -1});
     program_.steps.push_back(step);
     if (auto name = kda::user_name(result); name && taps_.erase(*name))
       add_write(step.result, tensor_of(*name, location, mlir::Float64Type::get(op->getContext())), true, op);
+  }
+
+  void use_fixed_point(Step& step, mlir::Operation* op) {
+    kda::FixedType type = kda::fixed_type(op->getResult(0));
+    for (mlir::Value operand : op->getOperands())
+      if (!type) type = kda::fixed_type(operand);
+    if (!type) return;
+    step.fraction_bits = int(type.getFractionBits());
+    step.kind = fixed_kind(step.kind, op);
   }
 
   /// As kda::section_of, but a value without tile axes that is derived from a tile's own rows stays in the tile.
@@ -165,6 +194,13 @@ class ProgramBuilder {
     } else if (auto shift = llvm::dyn_cast<kda::ShiftOp>(op)) {
       step.amount = shift.getAmount();
       step.number = shift.getFill().convertToDouble();
+    } else if (auto conversion = llvm::dyn_cast<kda::ToFixedOp>(op)) {
+      step.amount = conversion.getLimit();
+      if (auto parts = kda::small_side(conversion)) {
+        step.kind = Kind::to_fixed_small_side;
+        step.operands = {numbers_.lookup(parts->z), -1, -1};
+        step.number = parts->scalar.value();
+      }
     } else if (llvm::isa<kda::DetachOp>(op)) {
       step.index = program_.detached++;
     } else if (llvm::isa<kda::MulOp>(op)) {

@@ -25,6 +25,8 @@ enum class Kind {
   neg, exp, exp2, log, log1p, sqrt, rsqrt, rcp, sigmoid, sigmoid_grad, softplus, tanh, relu, abs, isnan, detach,
   add, sub, mul, scale_exactly, div, pow, min, max, less, less_equal, equal, fma, select, clamp, round,
   sum, max_reduce, tile_sum, scan, last, at_last, shift, broadcast,
+  // of fixed-point values; last, broadcast and select move either kind
+  to_fixed, to_fixed_small_side, from_fixed, fixed_constant, fixed_neg, fixed_add, fixed_sub, fixed_exp2, fixed_scan, fixed_sum,
 };
 
 /// What a tensor in memory has beside the in-tile axes.
@@ -47,8 +49,9 @@ struct Step {
   Axes over;                 ///< sum, max_reduce, tile_sum: the in-tile axes summed over
   bool of_products = false;  ///< sum: operands 1 and 2 are the factors, for the fma leaf; tile_sum: operand 1 the terms
   bool exclusive = false, reverse = false;
-  double number = 0, upper = 0;  ///< constant; shift: fill; clamp: lower and upper; scale_exactly: factor
-  int64_t amount = 0;            ///< shift
+  double number = 0, upper = 0;  ///< constant; to_fixed_small_side: factor; shift: fill; clamp: lower and upper; scale_exactly: factor
+  int64_t amount = 0;            ///< shift; to_fixed: the limit in units
+  int fraction_bits = -1;        ///< of the fixed-point operands or result; -1: there are none
   Storage storage;               ///< round
   int index = -1;                ///< input: tensor; detach, tile_sum: running number
 };
@@ -56,6 +59,7 @@ struct Step {
 struct Value {
   Axes axes;
   kda::Section section;
+  int fraction_bits;  ///< -1: a float
   int slot = -1;  ///< array that holds it; arrays of the tile phase are reused
 };
 

@@ -65,7 +65,7 @@ class Lines {
   void write_value(Operation* op) {
     Value value = op->getResult(0);
     Formula formula = formula_of(op);
-    if (llvm::isa<kda::InputOp, kda::ConstantOp, kda::BroadcastOp>(op)) {
+    if (llvm::isa<kda::InputOp, kda::ConstantOp, kda::BroadcastOp, kda::ToFixedOp, kda::FromFixedOp>(op)) {
       known_[value] = formula;
       return;
     }
@@ -91,8 +91,11 @@ class Lines {
 
   /// An output that stores the value under its own name needs no line of its own.
   kda::OutputOp output_of_same_name(Value value, const std::string& name) {
-    for (Operation* user : value.getUsers())
+    for (Operation* user : value.getUsers()) {
       if (auto output = llvm::dyn_cast<kda::OutputOp>(user); output && output.getTensor() == name) return output;
+      if (llvm::isa<kda::FromFixedOp>(user))
+        if (auto output = output_of_same_name(user->getResult(0), name)) return output;
+    }
     return {};
   }
 
@@ -107,8 +110,9 @@ class Lines {
 
   void write_output(kda::OutputOp output) {
     std::string name = output.getTensor().str();
-    if (kda::user_name(output.getValue()) == name && !llvm::isa<kda::InputOp>(output.getValue().getDefiningOp()))
-      return;
+    Value value = output.getValue();
+    if (auto conversion = value.getDefiningOp<kda::FromFixedOp>()) value = conversion.getX();
+    if (kda::user_name(value) == name && !llvm::isa<kda::InputOp>(value.getDefiningOp())) return;
     line(name_formula(name, notation_).text, known_.lookup(output.getValue()).text, storage_note(output),
          output.getLoc());
   }

@@ -61,7 +61,7 @@ class Writer {
           return call("shift_" + op.getOver().str(), fmt::format("{}, {}, {}", operands_[0].text, static_cast<int64_t>(op.getAmount()),
                                                                  number(op.getFill().convertToDouble())));
         })
-        .Case<BroadcastOp>([&](auto) { return operands_[0]; })
+        .Case<BroadcastOp, ToFixedOp, FromFixedOp>([&](auto) { return operands_[0]; })
         .Default([&](Operation* op) { return call(op->getName().stripDialect().str()); });
   }
 

@@ -21,7 +21,11 @@ ValueType Builder::union_type(ValueRange operands, bool truth_value) {
   SmallVector<std::string> axes;
   for (Value operand : operands)
     for (StringAttr axis : type_of(operand).getAxes()) axes.push_back(axis.getValue().str());
-  return make_type(axes, truth_value);
+  ValueType type = make_type(axes, truth_value);
+  for (Value operand : operands)
+    if (auto element = fixed_type(operand); element && !truth_value)
+      return ValueType::get(context(), type.getAxes(), element);
+  return type;
 }
 
 static SmallVector<std::string> axes_without(Value x, llvm::ArrayRef<std::string> removed) {

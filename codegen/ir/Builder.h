@@ -17,7 +17,8 @@ class Builder {
 
   mlir::Value constant(const Scalar& scalar);
   mlir::Value constant(double value) { return constant(Scalar::number(value)); }
-  /// Any unary or binary pointwise op; the result has the union of the operands' axes and element f32.
+  /// Any unary or binary pointwise op; the result has the union of the operands' axes and element f32 (of fixed-point
+  /// operands: theirs).
   template <typename OpTy>
   mlir::Value pointwise(mlir::ValueRange operands) {
     return builder_.create<OpTy>(location_, union_type(operands, false), operands).getResult();
@@ -55,7 +56,7 @@ class Builder {
   /// gradients) rows, then batch and chunk together, then features, then heads.
   mlir::Value sum_to(mlir::Value x, mlir::Value like);
 
-  /// The union of the operands' axes in the kernel's order, f32 or i1.
+  /// The union of the operands' axes in the kernel's order; i1, the operands' fixed-point type, or f32.
   ValueType union_type(mlir::ValueRange operands, bool truth_value);
   /// The type with these axes, put into the kernel's order.
   ValueType make_type(llvm::ArrayRef<std::string> axes, bool truth_value = false);

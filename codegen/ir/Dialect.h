@@ -40,6 +40,8 @@ namespace kdagen::kda {
 
 /// The type of a kda value.
 inline ValueType type_of(mlir::Value value) { return mlir::cast<ValueType>(value.getType()); }
+/// The element type of a fixed-point value; null for others.
+inline FixedType fixed_type(mlir::Value value) { return mlir::dyn_cast<FixedType>(type_of(value).getElement()); }
 /// The kernel an op stands in.
 KernelOp kernel_of(mlir::Operation* op);
 KernelOp kernel_of(mlir::Value value);

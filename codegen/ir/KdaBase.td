@@ -39,9 +39,16 @@ def Kda_SymbolAttr : AttrDef<Kda_Dialect, "Symbol"> {
   let assemblyFormat = "`<` $name `,` $value `,` $power `>`";
 }
 
+def Kda_FixedType : TypeDef<Kda_Dialect, "Fixed"> {
+  let mnemonic = "fixed";
+  let summary = "element type: a 32-bit integer that counts units of 2^-fraction_bits; one integer stands for NaN";
+  let parameters = (ins "unsigned":$fractionBits);
+  let assemblyFormat = "`<` $fractionBits `>`";
+}
+
 def Kda_ValueType : TypeDef<Kda_Dialect, "Value"> {
   let mnemonic = "value";
-  let summary = "a list of named axes, in the kernel's order, and an arithmetic element type (f32 or i1)";
+  let summary = "a list of named axes, in the kernel's order, and an arithmetic element type (f32, i1 or fixed)";
   let parameters = (ins ArrayRefParameter<"::mlir::StringAttr">:$axes, "::mlir::Type":$element);
   let hasCustomAssemblyFormat = 1;
   let extraClassDeclaration = [{

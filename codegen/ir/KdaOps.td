@@ -141,6 +141,21 @@ def Kda_RoundOp : Kda_Op<"round", [Pure, Kda_UnionAxes, Kda_Adjoint]> {
   let assemblyFormat = "$x `to` $storage attr-dict `:` functional-type(operands, results)";
 }
 
+// ---- fixed point -------------------------------------------------------------------------------------------------
+// neg, add, sub, broadcast, sums over rows, scans and last work on fixed-point values too, and exactly; exp2 takes one.
+def Kda_ToFixedOp : Kda_Op<"to_fixed", [Pure, Kda_UnionAxes]> {
+  let summary = "x in units of 2^-fraction_bits: nearest (even) integer, saturated at +-limit units; NaN stays NaN";
+  let arguments = (ins Kda_ValueType:$x, I64Attr:$limit);
+  let results = (outs Kda_ValueType:$result);
+  let assemblyFormat = "$x `limit` $limit attr-dict `:` functional-type(operands, results)";
+}
+def Kda_FromFixedOp : Kda_Op<"from_fixed", [Pure, Kda_UnionAxes]> {
+  let summary = "a fixed-point value as a float (one rounding, to nearest even)";
+  let arguments = (ins Kda_ValueType:$x);
+  let results = (outs Kda_ValueType:$result);
+  let assemblyFormat = "$x attr-dict `:` functional-type(operands, results)";
+}
+
 // ---- over axes ---------------------------------------------------------------------------------------------------
 class Kda_Reduce<string mnemonic, string text> : Kda_Op<mnemonic, [Pure, Kda_Adjoint]> {
   let summary = text;

@@ -34,6 +34,8 @@ LogicalResult verify_without(Operation* op, ValueType operand, ValueType result,
   for (StringAttr axis : operand.getAxes())
     if (!llvm::is_contained(removed, axis.getValue())) expected.push_back(axis);
   if (ArrayRef<StringAttr>(expected) != result.getAxes()) return op->emitOpError("must keep the operand's other axes");
+  bool fixed = llvm::isa<FixedType>(operand.getElement()) || llvm::isa<FixedType>(result.getElement());
+  if (fixed && operand.getElement() != result.getElement()) return op->emitOpError("must keep the operand's fixed-point type");
   return success();
 }
 
@@ -44,6 +46,24 @@ LogicalResult verify_over_rows(Operation* op, StringRef over) {
 }
 }  // namespace
 
+static bool is_fixed(ValueType type) { return llvm::isa<FixedType>(type.getElement()); }
+
+/// Fixed-point values are spread, negated, added and subtracted; they end as exponents or as floats.
+static LogicalResult verify_elements(Operation* op, ArrayRef<ValueType> operands, ValueType result) {
+  if (llvm::isa<ToFixedOp, FromFixedOp>(op)) {
+    ValueType fixed = llvm::isa<ToFixedOp>(op) ? result : operands[0];
+    ValueType floating = llvm::isa<ToFixedOp>(op) ? operands[0] : result;
+    if (is_fixed(fixed) && floating.getElement().isF32()) return success();
+    return op->emitOpError("converts between f32 and fixed-point values");
+  }
+  if (!is_fixed(result) && llvm::none_of(operands, is_fixed)) return success();
+  if (llvm::isa<Exp2Op>(op) && result.getElement().isF32()) return success();
+  if (!llvm::isa<NegOp, AddOp, SubOp, SelectOp>(op)) return op->emitOpError("takes no fixed-point values");
+  if (llvm::isa<SelectOp>(op)) operands = operands.drop_front();  // the condition
+  if (llvm::all_of(operands, [&](ValueType type) { return type.getElement() == result.getElement(); })) return success();
+  return op->emitOpError("mixes fixed-point formats");
+}
+
 LogicalResult verify_union_axes(Operation* op) {
   SmallVector<ValueType> types;
   for (Type type : op->getOperandTypes()) types.push_back(llvm::cast<ValueType>(type));
@@ -51,7 +71,7 @@ LogicalResult verify_union_axes(Operation* op) {
   if (failed(axes)) return failure();
   auto result = llvm::cast<ValueType>(op->getResult(0).getType());
   if (result.getAxes() != ArrayRef<StringAttr>(*axes)) return op->emitOpError("must have the union of its operands' axes");
-  return success();
+  return verify_elements(op, types, result);
 }
 
 LogicalResult KernelOp::verify() {
@@ -104,6 +124,7 @@ LogicalResult AtLastOp::verify() {
   return verify_without(*this, type_of(getResult()), type_of(getX()), {getOver()});
 }
 LogicalResult BroadcastOp::verify() {
+  if (type_of(getX()).getElement() != type_of(getResult()).getElement()) return emitOpError("must keep the operand's element type");
   for (StringAttr axis : type_of(getX()).getAxes())
     if (!type_of(getResult()).hasAxis(axis.getValue())) return emitOpError("may not drop axis ") << axis;
   return success();

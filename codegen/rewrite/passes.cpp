@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "codegen/rewrite/passes.h"
 
+#include "codegen/analysis/ranges.h"
 #include "codegen/derive/derive.h"
 #include "codegen/rewrite/complement_scan.h"
 #include "codegen/rewrite/deferred_constant.h"
 #include "codegen/rewrite/factored_decay.h"
+#include "codegen/rewrite/fixed_point_scan.h"
 #include "codegen/rewrite/identities.h"
 #include "codegen/rewrite/parameter_hoisting.h"
 #include "codegen/rewrite/projection.h"
@@ -52,6 +54,8 @@ struct OptionedRewritePass : PassWrapper<OptionedRewritePass, OperationPass<Modu
   std::string name;
   Run run;
   Option<bool> rounded{*this, "rounded", llvm::cl::desc("operands=rounded")};
+  Option<std::string> scan{*this, "scan", llvm::cl::desc("auto, float or fixed"), llvm::cl::init("auto")};
+  ListOption<std::string> saved{*this, "saved", llvm::cl::desc("user names of saved values")};
   ListOption<std::string> proven{*this, "proven", llvm::cl::desc("user names of exponents taken as proven, or all")};
 
   OptionedRewritePass(std::string name, Run run) : name(std::move(name)), run(run) {}
@@ -62,6 +66,9 @@ struct OptionedRewritePass : PassWrapper<OptionedRewritePass, OperationPass<Modu
   void runOnOperation() override {
     RewriteOptions options;
     options.rounded_operands = rounded;
+    options.scan = scan == "float" ? ScanKind::floating : scan == "fixed" ? ScanKind::fixed : ScanKind::automatic;
+    options.saved = {saved.begin(), saved.end()};
+    options.magnitude = [](Value value) { return Ranges().of(value).magnitude(); };
     for (KernelOp kernel : getOperation().getOps<KernelOp>())
       if (kernel.getDirection() == "fwd") options.forward = kernel;
     options.proven_exponent = [&](Value argument) {
@@ -85,6 +92,15 @@ void run_with_options(ModuleOp module, const RewriteOptions& options) {
   }
 }
 
+/// All kernels are marked before one is lowered: a backward looks at its forward.
+void fixed_point_scan(ModuleOp module, const RewriteOptions& options) {
+  run_with_options<choose_fixed_point_scans>(module, options);
+  for (KernelOp kernel : module.getOps<KernelOp>()) {
+    lower_fixed_point_scans(kernel, options);
+    clean_up(kernel);
+  }
+}
+
 void register_single(std::string name, KernelRewrite rewrite) {
   registerPass([=] { return std::make_unique<SingleRewritePass>(name, rewrite); });
 }
@@ -103,6 +119,7 @@ void register_rewrite_passes() {
   register_single("kda-factored-decay", factored_decay);
   register_single("kda-deferred-constant", deferred_constant);
   register_single("kda-parameter-hoisting", parameter_hoisting);
+  register_optioned("kda-fixed-point-scan", fixed_point_scan);
   register_optioned("kda-rounded-operand", run_with_options<rounded_operand>);
   register_optioned("kda-shared-exponential", run_with_options<shared_exponential>);
   register_optioned("kda-rewrite", [](ModuleOp module, const RewriteOptions& options) { rewrite(module, options); });

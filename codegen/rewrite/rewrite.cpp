@@ -5,6 +5,7 @@
 #include "codegen/rewrite/complement_scan.h"
 #include "codegen/rewrite/deferred_constant.h"
 #include "codegen/rewrite/factored_decay.h"
+#include "codegen/rewrite/fixed_point_scan.h"
 #include "codegen/rewrite/identities.h"
 #include "codegen/rewrite/parameter_hoisting.h"
 #include "codegen/rewrite/projection.h"
@@ -32,8 +33,10 @@ void RewriteReport::fired(const std::string& name, Location location) {
 }
 
 namespace {
-/// The first two compare with the forward as it was before any rewriting.
-bool reads_the_forward(llvm::StringRef step) { return step == "rounded-operand" || step == "shared-exponential"; }
+/// The first three compare with the forward as it was before any rewriting.
+bool reads_the_forward(llvm::StringRef step) {
+  return step == "fixed-point-scan" || step == "rounded-operand" || step == "shared-exponential";
+}
 
 void tidy(KernelOp kernel, RewriteReport& report) {
   identities(kernel, report);
@@ -47,6 +50,7 @@ RewriteReport rewrite(ModuleOp module, const RewriteOptions& options) {
   auto with = [&](auto rewrite) { return Step([=, &report](KernelOp kernel) { rewrite(kernel, report); }); };
   auto with_options = [&](auto rewrite) { return Step([=, &options, &report](KernelOp kernel) { rewrite(kernel, options, report); }); };
   const std::pair<const char*, Step> steps[] = {
+      {"fixed-point-scan", with_options(choose_fixed_point_scans)},
       {"rounded-operand", with_options(rounded_operand)},
       {"shared-exponential", with_options(shared_exponential)},
       {"identities", with(identities)},
@@ -61,13 +65,16 @@ RewriteReport rewrite(ModuleOp module, const RewriteOptions& options) {
     report.entries.push_back({name, 0, {}});
     if (std::string(name) == "complement-scan") report.entries.push_back({"suffix-sum", 0, {}});
   }
-  for (KernelOp kernel : module.getOps<KernelOp>())
+  for (KernelOp kernel : module.getOps<KernelOp>()) {
     for (const auto& [name, step] : steps) {
       step(kernel);
       put_after_operands(kernel);
       clean_up(kernel);
       if (!reads_the_forward(name)) tidy(kernel, report);
     }
+    lower_fixed_point_scans(kernel, options);
+    clean_up(kernel);
+  }
   return report;
 }
 

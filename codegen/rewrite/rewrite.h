@@ -3,12 +3,14 @@
 //
 // Order (rewrite.cpp); after each step equal values are merged and dead ones dropped, after `identities` these are applied
 // again each time:
+//   fixed-point-scan     chooses, when exponents still stand as the spec has them; the last step puts it into effect
 //   rounded-operand      on the plain chain rule, where y*dy still stands in one piece
 //   shared-exponential   on whole families, before a use is rewritten away; both compare with the forward as it was
 //   identities, stable-sigmoid, projection, complement-scan
 //   factored-decay       when dx and the operands of the scans have their final terms
 //   deferred-constant    when these have their final sums
 //   parameter-hoisting
+//   fixed-point          integers from the sums on to the exponents
 // Values that do not depend on a cotangent belong to the forward. They change only by rules that look at nothing but the
 // forward's own values, so that a forward and its backward, both rewritten, compute the same bits.
 #pragma once
@@ -17,6 +19,7 @@
 #include <vector>
 
 #include "codegen/ir/Dialect.h"
+#include "codegen/options.h"
 #include "mlir/IR/BuiltinOps.h"
 
 namespace kdagen::kda {
@@ -29,6 +32,12 @@ struct RewriteOptions {
   KernelOp forward;
   /// Whether the argument of an exp2 (log2 units) is proven to lie inside (-126, 126). Not set: nothing is proven.
   std::function<bool(mlir::Value exp2_argument)> proven_exponent;
+  /// A proven bound of |value|, infinite if there is none. Not set: there is none.
+  std::function<double(mlir::Value)> magnitude;
+  /// Which sums over rows are made in fixed point.
+  ScanKind scan = ScanKind::automatic;
+  /// User names of values that the forward saves for its backward.
+  std::vector<std::string> saved;
 };
 
 /// What fired, in the order of the rewrites; a rewrite that did not fire is listed with 0.

@@ -2,7 +2,6 @@
 #include "codegen/rewrite/shared_exponential.h"
 
 #include "codegen/rewrite/values.h"
-#include "llvm/ADT/DenseMap.h"
 
 using namespace mlir;
 
@@ -21,28 +20,12 @@ Exp2Op exponential_of(Value argument, bool negative) {
   return {};
 }
 
-using Pairs = llvm::DenseMap<std::pair<Value, Value>, bool>;
-
-/// Whether a value of the forward is computed by the backward as `other`, or read there as a residual.
-bool same_value(Value value, Value other, Pairs& known) {
-  Operation *a = value.getDefiningOp(), *b = other.getDefiningOp();
-  if (auto input = llvm::dyn_cast<InputOp>(b); input && input.getRole() == "residual")
-    return user_name(value) == input.getTensor().str();
-  if (auto it = known.find({value, other}); it != known.end()) return it->second;
-  bool same = a->getName() == b->getName() && a->getAttrDictionary() == b->getAttrDictionary() &&
-              llvm::all_of(llvm::zip(a->getOperands(), b->getOperands()), [&](auto operands) {
-                return same_value(std::get<0>(operands), std::get<1>(operands), known);
-              });
-  return known[{value, other}] = same;
-}
-
 /// The forward's residual that holds 2^argument.
 OutputOp saved_exponential(KernelOp forward, Value argument) {
   if (!forward) return {};
-  Pairs known;
   for (auto output : forward.block().getOps<OutputOp>()) {
     auto exp2 = output.getRole() == "residual" ? output.getValue().getDefiningOp<Exp2Op>() : Exp2Op();
-    if (exp2 && same_value(exp2.getX(), argument, known)) return output;
+    if (exp2 && same_value(exp2.getX(), argument)) return output;
   }
   return {};
 }

@@ -26,6 +26,27 @@ bool CotangentDependence::of(Value value) {
 
 bool depends_on_cotangent(Value value) { return CotangentDependence(*value.getParentBlock()).of(value); }
 
+namespace {
+using Pairs = llvm::DenseMap<std::pair<Value, Value>, bool>;
+
+bool same_value(Value value, Value other, Pairs& known) {
+  Operation *a = value.getDefiningOp(), *b = other.getDefiningOp();
+  if (auto input = llvm::dyn_cast<InputOp>(b); input && input.getRole() == "residual")
+    return user_name(value) == input.getTensor().str();
+  if (auto it = known.find({value, other}); it != known.end()) return it->second;
+  bool same = a->getName() == b->getName() && a->getAttrDictionary() == b->getAttrDictionary() &&
+              llvm::all_of(llvm::zip(a->getOperands(), b->getOperands()), [&](auto operands) {
+                return same_value(std::get<0>(operands), std::get<1>(operands), known);
+              });
+  return known[{value, other}] = same;
+}
+}  // namespace
+
+bool same_value(Value value, Value other) {
+  Pairs known;
+  return same_value(value, other, known);
+}
+
 bool before(Value a, Value b) { return a != b && a.getDefiningOp()->isBeforeInBlock(b.getDefiningOp()); }
 
 bool same_axes(Value a, Value b) { return type_of(a).getAxes() == type_of(b).getAxes(); }

@@ -20,6 +20,8 @@ class CotangentDependence {
   mlir::Operation* first_ = nullptr;  // the block's first cotangent
   llvm::DenseMap<mlir::Operation*, bool> known_;
 };
+/// Whether a value of the forward is computed by its backward as `other`, or read there as a residual.
+bool same_value(mlir::Value value, mlir::Value other);
 /// Whether a comes before b in the kernel.
 bool before(mlir::Value a, mlir::Value b);
 /// Whether a and b have the same axes / all of a's axes are axes of b.

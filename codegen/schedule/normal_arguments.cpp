@@ -17,6 +17,8 @@ constexpr double kMargin = 1.0 / 1024;
 bool stays_normal(mlir::Operation* op, const Ranges& ranges) {
   if (!mlir::isa<Exp2Op, RcpOp, RsqrtOp>(op)) return false;
   Interval x = ranges.of(op->getOperand(0));
+  // A fixed-point x may not give infinity either: its whole part is added to an exponent.
+  if (fixed_type(op->getOperand(0))) return x.lo * (1 + kMargin) >= -126 && x.hi * (1 + kMargin) < 127;
   // 2^x is normal from -126 on; a subnormal x gives 1 either way.
   if (mlir::isa<Exp2Op>(op)) return x.lo * (1 + kMargin) >= -126;
   if (mlir::isa<RsqrtOp>(op)) return x.lo * (1 - kMargin) >= kSmallest;

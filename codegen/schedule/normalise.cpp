@@ -5,6 +5,7 @@
 #include "codegen/schedule/normal_arguments.h"
 
 #include "codegen/ir/Builder.h"
+#include "codegen/ir/FixedPoint.h"
 #include "kdagen/error.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/Pass/PassManager.h"
@@ -19,6 +20,21 @@ namespace {
 /// e = 2^(-|z| log2e), in (0, 1]: the one exponential of sigmoid, its derivative and softplus.
 Value decaying_exponential(kda::Builder& build, Value z) {
   return build.exp2(build.mul(build.neg(build.pointwise<AbsOp>({z})), Scalar::ln2().inverse()));
+}
+
+/// sigmoid(z)*c in fixed point: c - c*e/(1+e) for z >= 0, c*e/(1+e) below.
+Value from_small_side(kda::Builder& build, ToFixedOp op, const ScaledSigmoid& parts) {
+  Value e = decaying_exponential(build, parts.z);
+  Value side = build.mul(e, build.pointwise<RcpOp>({build.add(build.constant(1.0), e)}));
+  OpBuilder& raw = build.raw();
+  Type type = op.getResult().getType();
+  Value small = raw.create<ToFixedOp>(op.getLoc(), type, build.mul(side, parts.factor), op.getLimit());
+  auto constant_type = kda::ValueType::get(op.getContext(), {}, fixed_type(op.getResult()));
+  Value whole = raw.create<ConstantOp>(op.getLoc(), constant_type, raw.getF64FloatAttr(parts.scalar.value()), raw.getArrayAttr({}));
+  Value large = raw.create<SubOp>(op.getLoc(), type, whole, small);
+  Value non_negative = build.compare<LessEqualOp>({build.constant(0.0), parts.z});
+  Location place = op.getX().hasOneUse() ? op.getX().getLoc() : op.getLoc();  // the user's name, if the float goes
+  return raw.create<SelectOp>(place, type, non_negative, large, small);
 }
 
 Value expand(kda::Builder& build, Operation* op) {
@@ -77,6 +93,14 @@ void complete_outputs(KernelOp kernel) {
 void normalise(ModuleOp module) {
   for (auto kernel : module.getOps<KernelOp>()) {
     OpBuilder raw(kernel.getContext());
+    for (auto conversion : llvm::make_early_inc_range(kernel.block().getOps<ToFixedOp>())) {  // while sigmoids stand
+      auto parts = small_side(conversion);
+      if (!parts) continue;
+      raw.setInsertionPoint(conversion);
+      kda::Builder build(raw, conversion.getLoc());
+      conversion.getResult().replaceAllUsesWith(from_small_side(build, conversion, *parts));
+      conversion.erase();
+    }
     for (Operation& op : llvm::make_early_inc_range(kernel.block())) {
       raw.setInsertionPoint(&op);
       kda::Builder build(raw, op.getLoc());

@@ -62,6 +62,7 @@ int scan_without_carry(kda::KernelOp kernel) {
   return replace_each<kda::ScanOp>(kernel, [](kda::Builder& build, kda::ScanOp op) -> Value {
     Value first = build.compare<kda::LessOp>({build.index(op.getOver()), build.constant(8.0)});
     Value zero = build.constant(0.0);
+    if (kda::FixedType fixed = kda::fixed_type(op.getX())) zero.setType(kda::ValueType::get(build.context(), {}, fixed));
     auto scan = [&](Value x) { return build.scan(x, op.getOver(), op.getExclusive(), op.getReverse()); };
     return build.select(first, scan(build.select(first, op.getX(), zero)), scan(build.select(first, zero, op.getX())));
   });

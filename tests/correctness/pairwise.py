@@ -24,6 +24,7 @@ FACTORS = {
     "save": ["none", "g_c", "g_c,q_inv"],
     "gt": ["k2", "pure"],
     "operands": ["exact", "rounded"],
+    "scan": ["auto", "float"],
     "schedule": ["default", "baseline", "tiles_per_block=2", "tiles_per_block=16"],
     "dim": ["64", "96", "128", "256"],
     "chunk": ["16", "32", "64"],

@@ -30,7 +30,7 @@ std::string host_compiler() { return KDAGEN_TEST_HOST_CXX; }
 
 std::shared_ptr<const Module> load_text(const std::string& text, const std::string& name, bool check) {
   std::string key = text + host_compiler() + (check ? "check" : "fast");
-  for (const char* header : {"/kdagen/device.cuh", "/kdagen/emulator.h"})
+  for (const char* header : {"/kdagen/device.cuh", "/kdagen/fixed_point.cuh", "/kdagen/emulator.h"})
     key += file_text(include_directory() + header);
   for (const std::string& word : host_compile_command("", "", "", "", check)) key += word;
   const std::string stem =

@@ -20,7 +20,7 @@ std::string refusal(const std::string& key, const std::string& value) {
 }
 
 TEST(CompileOptions, NameTheOptionAndWhatPasses) {
-  for (auto key : {"grads", "layout", "upstream", "upstream_layout", "operands", "arithmetic", "upstream.y"})
+  for (auto key : {"grads", "layout", "upstream", "upstream_layout", "operands", "scan", "arithmetic", "upstream.y"})
     EXPECT_THAT(refusal(key, "wrong"), HasSubstr(std::string("option ") + key + "=wrong: pass one of ")) << key;
   EXPECT_THAT(refusal("upstream", "fp16"), HasSubstr("f32, bf16, fp16row"));
   EXPECT_THAT(refusal("save", "a,,b"), HasSubstr("empty name"));

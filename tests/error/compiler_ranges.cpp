@@ -82,6 +82,43 @@ TEST(RangeRefusal, StaticAnchorDoublesTheRange) {
   EXPECT_NE(refusal(Decay{-1, "static"}, {{"chunk", "64"}}), "");
 }
 
+/// The largest chunk whose dk was measured to be right to 1e-5 with every gate at its bound, by lower_bound -5 .. -1
+/// and gradients of size 1, 1e-3, 1e-6, 1e-9. Cells within one row of it may be judged either way.
+struct MeasuredLimits {
+  const char* anchor;
+  bool ftz;
+  int largest[5][4];
+};
+const MeasuredLimits measured_limits[] = {
+    {"none", true, {{15, 14, 12, 11}, {19, 17, 15, 14}, {25, 23, 21, 18}, {39, 35, 31, 28}, {78, 69, 63, 55}}},
+    {"none", false, {{17, 16, 15, 14}, {22, 20, 19, 17}, {29, 28, 25, 23}, {44, 42, 38, 35}, {87, 84, 77, 70}}},
+    {"static", true, {{31, 28, 25, 22}, {39, 35, 31, 28}, {51, 47, 41, 38}, {77, 69, 63, 55}, {155, 140, 128, 113}}},
+    {"static", false, {{35, 33, 30, 28}, {44, 42, 38, 35}, {59, 56, 51, 47}, {87, 84, 77, 70}, {177, 170, 155, 142}}}};
+
+TEST(RangeReport, HeadroomAgreesWithWhatWasMeasured) {
+  const double scales[] = {1, 1e-3, 1e-6, 1e-9};
+  int cells = 0;
+  for (const MeasuredLimits& limits : measured_limits)
+    for (int bound = 0; bound < 5; ++bound)
+      for (int chunk : {16, 32, 64}) {
+        mlir::MLIRContext context;
+        OptionTexts options = {{"chunk", std::to_string(chunk)}, {"bound", std::to_string(bound - 5)}};
+        auto forward = import_graph(Decay{-1, limits.anchor}(Options(options)).graph(), context);
+        place_anchors(only_kernel(*forward));
+        for (int scale = 0; scale < 4; ++scale) {
+          int largest = limits.largest[bound][scale];
+          if (std::abs(chunk - largest) <= 1) continue;
+          bool refused = false;
+          for (const RangeEntry& entry : range_report(only_kernel(*forward), {scales[scale], limits.ftz}))
+            refused |= entry.verdict == "refused";
+          EXPECT_EQ(refused, chunk > largest) << limits.anchor << (limits.ftz ? " ftz" : "") << " chunk " << chunk
+                                              << " lower_bound " << bound - 5 << " gradients " << scales[scale];
+          ++cells;
+        }
+      }
+  EXPECT_EQ(cells, 227);
+}
+
 Spec unbounded(const Options& o) {
   Spec s("unbounded", "x 2^-G, softplus gate", o);
   Axis t = s.rows("t"), h = s.heads("h"), d = s.features("d");

@@ -8,6 +8,7 @@
 #include "codegen/import/from_graph.h"
 #include "codegen/ir/Scalar.h"
 #include "codegen/pipeline.h"
+#include "codegen/rewrite/fixed_point_scan.h"
 #include "kdagen/registry.h"
 #include "tests/common/kernels.h"
 
@@ -99,6 +100,16 @@ TEST(RewrittenValues, HandOverForms) {
   expect_unchanged("kda_k1", {{"dim", "16"}, {"save", "e_T"}, {"gt", "pure"}});
 }
 
+TEST(RewrittenValues, FixedPointScans) {
+  for (const RegisteredSpec& spec : registered_specs())
+    for (const char* scan : {"float", "fixed"})
+      for (Direction direction : {Direction::fwd, Direction::bwd}) expect_unchanged(spec.name, {{"dim", "20"}, {"scan", scan}}, direction);
+  for (const char* handover : {"raw", "fused"})
+    expect_unchanged("kda_k1", {{"dim", "16"}, {"scan", "fixed"}, {"handover", handover}, {"chunk", "24"}, {"lower_bound", "-2"}});
+  expect_unchanged("kda_k1", {{"dim", "16"}, {"scan", "fixed"}, {"anchor", "static"}, {"gt", "pure"}}, Direction::fwd);
+  expect_unchanged("kda_k1", {{"dim", "16"}, {"scan", "fixed"}, {"anchor", "static"}, {"gt", "pure"}});
+}
+
 int firings(Compilation& program, const std::string& rewrite) { return program.rewrites().firings(rewrite); }
 
 template <typename OpTy>
@@ -159,6 +170,80 @@ TEST(RewrittenText, UnprovenExponentsStay) {
   EXPECT_EQ(firings(program, "shared-exponential"), 0);
   Compilation gla = compiled("gla", Direction::bwd, {{"chunk", "64"}});
   EXPECT_EQ(firings(gla, "shared-exponential"), 0);
+}
+
+/// Fraction bits of a named sum over rows; -1 for a float.
+int fraction_bits(Compilation& program, const std::string& name) {
+  for (const kda::RowSum& sum : kda::sums_over_rows(program.kernel(Stage::rewritten)))
+    if (kda::user_name(sum.value) == name) return sum.fraction_bits;
+  ADD_FAILURE() << "no sum over rows is called " << name;
+  return -2;
+}
+
+TEST(RewrittenText, FixedPointGates) {
+  struct Case {
+    Settings settings;
+    int fraction_bits;
+  };
+  // 16 rows of 5*log2(e) take 7 bits before the point, 64 rows 9, 16 rows of log2(e) 5
+  const Case cases[] = {{{}, 24},
+                        {{{"gt", "pure"}, {"anchor", "static"}, {"out", "f32"}}, 24},
+                        {{{"chunk", "64"}}, 22},
+                        {{{"lower_bound", "-1"}}, 26},
+                        {{{"save", "e_T"}}, 24},
+                        {{{"scan", "float"}}, -1},
+                        {{{"handover", "fused"}}, -1},
+                        {{{"handover", "fused"}, {"scan", "fixed"}}, 24}};
+  for (const Case& each : cases)
+    for (Direction direction : {Direction::fwd, Direction::bwd}) {
+      Settings settings = each.settings;
+      if (direction == Direction::bwd && settings.count("handover")) continue;  // needs no sum of gates
+      Compilation program = compiled("kda_k1", direction, settings);
+      EXPECT_EQ(fraction_bits(program, "g_c"), each.fraction_bits);
+      EXPECT_EQ(firings(program, "fixed-point-scan") > 0, each.fraction_bits > 0);
+    }
+  Compilation saved = compiled("kda_k1", Direction::fwd, {{"save", "g_c"}});
+  EXPECT_EQ(fraction_bits(saved, "g_c"), -1);
+  // gates without a lower bound
+  for (const char* name : {"gla", "gdn"})
+    for (const char* scan : {"auto", "fixed"}) {
+      Compilation program = compiled(name, Direction::fwd, {{"scan", scan}});
+      EXPECT_EQ(firings(program, "fixed-point-scan"), 0) << name;
+    }
+}
+
+/// No exponent of the gates is a float before it is an exponential; gradients are summed as floats.
+TEST(RewrittenText, ExponentsStayIntegers) {
+  for (const char* anchor : {"none", "static"})
+    for (Direction direction : {Direction::fwd, Direction::bwd}) {
+      Compilation program = compiled("kda_k1", direction, {{"anchor", anchor}, {"gt", "pure"}, {"operands", "exact"}});
+      kda::KernelOp kernel = program.kernel(Stage::rewritten);
+      int exponentials = 0, conversions = 0;
+      for (auto op : kernel.block().getOps<kda::Exp2Op>()) exponentials += bool(kda::fixed_type(op.getX()));
+      for (auto op : kernel.block().getOps<kda::FromFixedOp>()) conversions += !op.getResult().use_empty();
+      EXPECT_EQ(exponentials, 3) << anchor;  // up, down, and the chunk's end
+      EXPECT_EQ(conversions, direction == Direction::fwd ? 1 : 0) << anchor;  // the output g_T
+      for (const kda::RowSum& sum : kda::sums_over_rows(kernel))
+        if (kda::user_name(sum.value) != "g_c" && kda::user_name(sum.value) != "g_T") EXPECT_EQ(sum.fraction_bits, -1);
+    }
+}
+
+/// The backward's gates are the forward's, bit for bit.
+TEST(RewrittenValues, SameGatesInForwardAndBackward) {
+  for (const char* scan : {"auto", "float"}) {
+    Settings settings = {{"dim", "16"}, {"anchor", "static"}, {"scan", scan}};
+    Compilation forward = compiled("kda_k1", Direction::fwd, settings), backward = compiled("kda_k1", Direction::bwd, settings);
+    Instance instance = Instance::packed_row({19, 0, 5}, 2, 2);
+    Arrays inputs = inputs_of(backward, instance);
+    evaluator::EvaluateOptions options;
+    options.arithmetic = evaluator::Arithmetic::f32;
+    options.taps = {"g_c"};
+    auto one = evaluator::evaluate(forward.kernel(Stage::rewritten), inputs, instance, options).tensors.at("g_c").values;
+    auto other = evaluator::evaluate(backward.kernel(Stage::rewritten), inputs, instance, options).tensors.at("g_c").values;
+    ASSERT_FALSE(one.empty());
+    EXPECT_EQ(one, other);
+    EXPECT_LT(*std::min_element(one.begin(), one.end()), -20);
+  }
 }
 
 /// The rounded numbers are what the forward stores, whatever the type.

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "codegen/explain/formulas.h"
+#include "codegen/rewrite/fixed_point_scan.h"
 #include "tools/cli/command.h"
 
 namespace kdagen::cli {
@@ -24,6 +25,13 @@ void print_storage(kda::KernelOp kernel) {
   for (auto output : kernel.block().getOps<kda::OutputOp>()) line(output.getTensor(), output.getRole(), output.getStorage(), output.getAnchor());
 }
 
+/// How each sum over rows is made: as integers, or as floats in blocks of 8 rows.
+void print_row_sums(kda::KernelOp kernel) {
+  for (const kda::RowSum& sum : kda::sums_over_rows(kernel))
+    fmt::print("  {:<14} {}\n", formula(sum.value),
+               sum.fraction_bits < 0 ? "float" : fmt::format("fixed point, {} fraction bits", sum.fraction_bits));
+}
+
 int run(const Arguments& arguments) {
   Notation notation = arguments.format == "latex" ? Notation::latex : Notation::text;
   bool text = notation == Notation::text;
@@ -41,6 +49,9 @@ int run(const Arguments& arguments) {
     for (const std::string& line : entry.spec_lines) lines += " " + line;
     fmt::print("  {:<22} {:>2} times{}\n", entry.name, entry.firings, lines);
   }
+  fmt::print("\nsums over rows\n");
+  print_row_sums(forward.kernel(Stage::rewritten));
+  print_row_sums(backward.kernel(Stage::rewritten));
   fmt::print("\nstorage\n");
   print_storage(forward.kernel(Stage::rewritten));
   print_storage(backward.kernel(Stage::rewritten));

@@ -5,6 +5,8 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "codegen/explain/formulas.h"
+#include "codegen/rewrite/fixed_point_scan.h"
 #include "tools/cli/command.h"
 
 namespace kdagen::cli {
@@ -22,6 +24,14 @@ nlohmann::ordered_json as_json(const RangeEntry& entry) {
           {"unit", entry.unit}, {"verdict", entry.verdict}, {"advice", entry.advice}};
 }
 
+/// Says of named sums over rows that they are made in fixed point.
+void note_fixed_point(std::vector<RangeEntry>& report, kda::KernelOp rewritten) {
+  for (const kda::RowSum& sum : kda::sums_over_rows(rewritten))
+    for (RangeEntry& entry : report)
+      if (sum.fraction_bits >= 0 && entry.name == formula(sum.value))
+        entry.advice += fmt::format("{}fixed point, {} fraction bits", entry.advice.empty() ? "" : "; ", sum.fraction_bits);
+}
+
 int run(const Arguments& arguments) {
   bool ok = true;
   nlohmann::ordered_json values = nlohmann::ordered_json::array();
@@ -32,6 +42,7 @@ int run(const Arguments& arguments) {
   for (Direction direction : {Direction::fwd, Direction::bwd}) {
     Compilation compilation = arguments.spec.compile(direction);
     auto report = range_report(compilation.kernel(Stage::derived), proof);
+    note_fixed_point(report, compilation.kernel(Stage::rewritten));
     text += fmt::format("{}\n{}", direction == Direction::fwd ? "forward" : "backward", range_text(report));
     for (const RangeEntry& entry : report) {
       ok = ok && entry.verdict != "refused";

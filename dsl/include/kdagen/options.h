@@ -38,7 +38,8 @@ struct OptionInfo {
 inline const std::vector<std::string>& common_options() {
   static const std::vector<std::string> names = {"chunk",    "dim",      "dtype",    "out",
                                                  "grads",    "layout",   "upstream", "upstream_layout",
-                                                 "operands", "schedule", "save",     "arithmetic"};
+                                                 "operands", "scan",     "schedule", "save",
+                                                 "arithmetic"};
   return names;
 }
 inline const std::vector<std::string>& prefix_options() {

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+// The fixed-point prelude against numbers of twice the width: conversions, sums, scans, and 2^x.
+#include <gtest/gtest.h>
+
+#include <cfloat>
+#include <climits>
+#include <cmath>
+#include <limits>
+#include <random>
+
+#include "support.h"
+
+namespace kdagen::emulator::testing {
+namespace {
+
+constexpr int nan_units = INT_MIN;
+
+/// The even integer of two that are equally near, by long double arithmetic.
+long long nearest_even(long double x) {
+  const long double below = std::floor(x), rest = x - below;
+  const long long low = static_cast<long long>(below);
+  if (rest != 0.5L) return rest < 0.5L ? low : low + 1;
+  return low % 2 == 0 ? low : low + 1;
+}
+
+struct Converted {
+  std::vector<int> units;
+  std::vector<float> widened, exp2, exp2_normal;
+};
+
+Converted convert(int bits, const std::vector<float>& x, int limit) {
+  Converted result{std::vector<int>(x.size()), std::vector<float>(x.size()), std::vector<float>(x.size()),
+                   std::vector<float>(x.size())};
+  run_words("fixed_point.cu", "convert_" + std::to_string(bits), {1}, {1},
+            {word(x.data()), word(result.units.data()), word(result.widened.data()), word(result.exp2.data()),
+             word(result.exp2_normal.data()), limit,
+             static_cast<std::int64_t>(x.size())});
+  return result;
+}
+
+/// Numbers of every size, and every kind of half-way case.
+std::vector<float> samples(int bits) {
+  std::mt19937 random(bits);
+  std::uniform_real_distribution<float> sizes(-40, 9), signs(-1, 1);
+  std::vector<float> x = {0.0f, -0.0f, 1e30f, -1e30f, HUGE_VALF, -HUGE_VALF};
+  for (int i = 0; i < 4000; ++i) x.push_back(signs(random) * std::exp2(sizes(random)));
+  for (int i = -9; i <= 9; ++i) x.push_back(std::ldexp(static_cast<float>(i), -bits - 1));
+  return x;
+}
+
+TEST(FixedPoint, ConversionsRoundToEvenAndSaturate) {
+  for (const int bits : {20, 22, 24, 30}) {
+    const int limit = INT_MAX / 3;
+    const std::vector<float> x = samples(bits);
+    const Converted converted = convert(bits, x, limit);
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      const long double scaled = std::fmin(std::fmax(std::ldexp(static_cast<long double>(x[i]), bits), -4e18L), 4e18L);
+      const long long expected = std::max<long long>(-limit, std::min<long long>(limit, nearest_even(scaled)));
+      EXPECT_EQ(converted.units[i], expected) << bits << " " << x[i];
+      EXPECT_EQ(converted.widened[i], std::ldexp(static_cast<float>(converted.units[i]), -bits)) << bits << " " << x[i];
+    }
+  }
+}
+
+TEST(FixedPoint, ExponentialOfWholeAndFraction) {
+  for (const int bits : {20, 22, 24, 30}) {
+    const std::vector<float> x = samples(bits);
+    const Converted converted = convert(bits, x, INT_MAX - 1);
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      const long double exact = std::exp2(std::ldexp(static_cast<long double>(converted.units[i]), -bits));
+      if (exact > FLT_MAX) {
+        EXPECT_TRUE(std::isinf(converted.exp2[i])) << bits << " " << x[i];
+      } else {  // 2^-22 relative, subnormals kept
+        const long double error = std::fabs(converted.exp2[i] - exact);
+        EXPECT_LE(error, std::fmax(exact * 0x1p-22L, 0x1p-149L)) << bits << " " << x[i];
+        if (exact >= FLT_MIN) EXPECT_EQ(converted.exp2_normal[i], converted.exp2[i]) << bits << " " << x[i];
+      }
+    }
+  }
+}
+
+TEST(FixedPoint, NanStaysNan) {
+  const Converted converted = convert(24, {std::nanf(""), 1.0f}, 1 << 24);
+  EXPECT_EQ(converted.units, (std::vector<int>{nan_units, 1 << 24}));
+  EXPECT_TRUE(std::isnan(converted.widened[0]) && std::isnan(converted.exp2[0]) && std::isnan(converted.exp2_normal[0]));
+  const std::vector<int> a = {nan_units, 5, nan_units, 5, INT_MAX}, b = {1, nan_units, nan_units, 7, -3};
+  std::vector<int> sum(5), difference(5), negated(5);
+  run_words("fixed_point.cu", "sums", {1}, {1},
+            {word(a.data()), word(b.data()), word(sum.data()), word(difference.data()), word(negated.data()), 5});
+  EXPECT_EQ(sum, (std::vector<int>{nan_units, nan_units, nan_units, 12, INT_MAX - 3}));
+  EXPECT_EQ(difference[0], nan_units);
+  EXPECT_EQ(difference[1], nan_units);
+  EXPECT_EQ(difference[2], nan_units);
+  EXPECT_EQ(difference[3], -2);
+  EXPECT_EQ(negated, (std::vector<int>{nan_units, -5, nan_units, -5, -INT_MAX}));
+}
+
+TEST(FixedPoint, ScansOfAnyNumberOfRows) {
+  std::mt19937 random(3);
+  for (int rows = 1; rows <= 32; ++rows) {
+    std::vector<int> x(32), inclusive(32), exclusive(32), reverse(32), reverse_exclusive(32), total(32);
+    for (int& element : x) element = static_cast<int>(random() % 100000001) - 50000000;
+    run_words("fixed_point.cu", "scans", {1}, {32},
+              {word(x.data()), word(inclusive.data()), word(exclusive.data()), word(reverse.data()),
+               word(reverse_exclusive.data()), word(total.data()), rows});
+    long long all = 0;
+    for (int r = 0; r < rows; ++r) all += x[r];
+    for (int r = 0; r < 32; ++r) {
+      long long before = 0, after = 0;
+      for (int s = 0; s < rows; ++s) (s < r ? before : after) += s == r ? 0 : x[s];
+      EXPECT_EQ(total[r], all);
+      EXPECT_EQ(inclusive[r], r < rows ? before + x[r] : 0) << rows << " " << r;
+      EXPECT_EQ(exclusive[r], r < rows ? before : 0) << rows << " " << r;
+      EXPECT_EQ(reverse[r], r < rows ? after + x[r] : 0) << rows << " " << r;
+      EXPECT_EQ(reverse_exclusive[r], r < rows ? after : 0) << rows << " " << r;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace kdagen::emulator::testing
