@@ -187,7 +187,7 @@ class Enumerator:
             return False
         if self.at(bracket, -1) == ")":
             return self.at(self.tokens[bracket - 1].match, 1) == "&"
-        return self.at(bracket, -2) in ("float", *INTEGER_TYPES)
+        return self.at(bracket, -2) in ("float", ">", *INTEGER_TYPES)  # > of Fixed<24> x[8]
 
     def operand(self, number):
         """An integer operand that begins here: (end, name), or None."""

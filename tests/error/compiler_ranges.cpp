@@ -105,11 +105,12 @@ TEST(RangeReport, HeadroomAgreesWithWhatWasMeasured) {
         OptionTexts options = {{"chunk", std::to_string(chunk)}, {"bound", std::to_string(bound - 5)}};
         auto forward = import_graph(Decay{-1, limits.anchor}(Options(options)).graph(), context);
         place_anchors(only_kernel(*forward));
+        auto kernel = prepare_forward(only_kernel(*forward), {});
         for (int scale = 0; scale < 4; ++scale) {
           int largest = limits.largest[bound][scale];
           if (std::abs(chunk - largest) <= 1) continue;
           bool refused = false;
-          for (const RangeEntry& entry : range_report(only_kernel(*forward), {scales[scale], limits.ftz}))
+          for (const RangeEntry& entry : range_report(only_kernel(*kernel), {scales[scale], limits.ftz}))
             refused |= entry.verdict == "refused";
           EXPECT_EQ(refused, chunk > largest) << limits.anchor << (limits.ftz ? " ftz" : "") << " chunk " << chunk
                                               << " lower_bound " << bound - 5 << " gradients " << scales[scale];
