@@ -15,6 +15,14 @@ using namespace mlir;
 
 namespace kdagen {
 namespace {
+/// auto: fixed point where an exponent is anchored by an integer, which asks for exact exponents; elsewhere float sums,
+/// because the integers take a twentieth of the speed of a backward (docs/design/fixed-point.md, measured).
+ScanKind scan_kind(ScanKind asked, kda::KernelOp kernel) {
+  auto anchored = [](kda::OutputOp output) { return output.getAnchorKind().has_value(); };
+  bool any = llvm::any_of(kernel.block().getOps<kda::OutputOp>(), anchored);
+  return asked == ScanKind::automatic && !any ? ScanKind::floating : asked;
+}
+
 
 struct StepInfo {
   Stage stage;
@@ -70,7 +78,7 @@ OwningOpRef<ModuleOp> Compilation::run_step(Stage stage) {
         forward = prepare_forward(kernel(Stage::kda), without_taps(options_));
         how.forward = only_kernel(*forward);
       }
-      how.scan = options_.scan;
+      how.scan = scan_kind(options_.scan, kernel(Stage::kda));
       how.saved = options_.save;
       how.magnitude = [](Value value) { return Ranges().of(value).magnitude(); };
       how.proven_exponent = [](Value argument) {

@@ -29,7 +29,6 @@
 //   dk = (dk_n - k_n*sum_d(dk_n*k_n))*k_inv    -> bf16                                                   [spec:21]
 //   dv = dv_out    -> bf16                                                                               [spec:22]
 #include <kdagen/device.cuh>
-#include <kdagen/fixed_point.cuh>
 
 constexpr float eps = 1e-06f;  // eps
 constexpr float log2e = 1.442695f;  // log2e
@@ -142,13 +141,13 @@ KD_FUNCTION void kda_k1_bwd_tiles(const Arguments& arguments, float* shared) {
   const int column = static_cast<int>(threadIdx.x) % 128, block = static_cast<int>(threadIdx.x) / 128;
   const int row = step_row, first_row = 8 * block;
   (void)lane, (void)row, (void)column, (void)first_row;
-  Fixed<24>* const g_blocks = reinterpret_cast<Fixed<24>*>(shared + 0);
+  float* const g_blocks = shared + 0;
   float* const dg_c_blocks = shared + 256;
   float* const _dz_g_raw_plus_dt_bias_blocks = shared + 512;
   float* const dg_raw_blocks = shared + 768;
   float* const dg_c_shared = shared + 1024;
   float* const _exp2_g_T_shared = shared + 3072;
-  Fixed<24>* const g_c_shared = reinterpret_cast<Fixed<24>*>(shared + 3200);
+  float* const g_c_shared = shared + 3200;
   const unsigned heads = static_cast<unsigned>(arguments.heads), head_number = blockIdx.x % heads, group_number = blockIdx.x / heads;
   const long long head = head_number, group = group_number;
   (void)shared, (void)head;
@@ -188,7 +187,7 @@ KD_FUNCTION void kda_k1_bwd_tiles(const Arguments& arguments, float* shared) {
     float _g_raw_plus_dt_bias[8];
     float _rcp_exp2_minus_abs_z[8];
     float _z_times_z[8];
-    Fixed<24> g[8];
+    float g[8];
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
       _g_raw_plus_dt_bias[i] = g_raw[i] + dt_bias;                      // [kda_k1.cpp:27]
@@ -196,14 +195,13 @@ KD_FUNCTION void kda_k1_bwd_tiles(const Arguments& arguments, float* shared) {
       const float _exp2_minus_abs_z = approx_exp2(-fabsf(z) * log2e);   // [kda_k1.cpp:28]
       _rcp_exp2_minus_abs_z[i] = approx_rcp_normal(1.0f + _exp2_minus_abs_z);           // [kda_k1.cpp:28]
       _z_times_z[i] = _exp2_minus_abs_z * _rcp_exp2_minus_abs_z[i];     // [kda_k1.cpp:28]
-      const Fixed<24> _to_fixed_z_times_z = to_fixed<24>(_z_times_z[i] * log2e_lower_bound, 121022032);  // [kda_k1.cpp:28]
-      g[i] = 0.0f <= z ? Fixed<24>{-121022032} - _to_fixed_z_times_z : _to_fixed_z_times_z;         // [kda_k1.cpp:28]
+      g[i] = (0.0f <= z ? _rcp_exp2_minus_abs_z[i] : _z_times_z[i]) * log2e_lower_bound;            // [kda_k1.cpp:28]
     }
     // cumulative sum of g: inside blocks of 8 rows, absent rows skipped                // [kda_k1.cpp:29]
-    Fixed<24> g_c_column[8];
+    float g_c_column[8];
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
-      const Fixed<24> term = first_row + i < tile.rows ? g[i] : Fixed<24>{0};
+      const float term = first_row + i < tile.rows ? g[i] : 0.0f;
       g_c_column[i] = i == 0 ? term : g_c_column[i - 1] + term;
     }
     g_blocks[block * 128 + column] = g_c_column[7];
@@ -212,8 +210,8 @@ KD_FUNCTION void kda_k1_bwd_tiles(const Arguments& arguments, float* shared) {
     if (row < tile.rows) store_row<aligned>(arguments.dv.at(tile.batch, tile.token + row, head), lane, dv_out);  // [kda_k1.cpp:22]
     block_barrier();  // g_blocks is complete
     // and the blocks before
-    Fixed<24> g_c_column_before = Fixed<24>{0};
-    Fixed<24> g_c_column_carry = Fixed<24>{0};
+    float g_c_column_before = 0.0f;
+    float g_c_column_carry = 0.0f;
     #pragma unroll
     for (int b = 0; b < 2; ++b) {
       if (b == block) g_c_column_before = g_c_column_carry;
@@ -221,7 +219,7 @@ KD_FUNCTION void kda_k1_bwd_tiles(const Arguments& arguments, float* shared) {
     }
     #pragma unroll
     for (int i = 0; i < 8; ++i) g_c_column[i] = g_c_column_before + g_c_column[i];
-    Fixed<24> g_T = g_blocks[column];                                   // [kda_k1.cpp:29]
+    float g_T = g_blocks[column];                                       // [kda_k1.cpp:29]
     #pragma unroll
     for (int b = 1; b < 2; ++b) g_T += g_blocks[b * 128 + column];
     const float _exp2_g_T_column = approx_exp2_normal(g_T);             // [kda_k1.cpp:36]
@@ -231,7 +229,7 @@ KD_FUNCTION void kda_k1_bwd_tiles(const Arguments& arguments, float* shared) {
     float dq_d[8];                                                      // [kda_k1.cpp:33]
     load_row<aligned>(arguments.dq_d.at(tile.batch, tile.token + row, head), lane, row < tile.rows, dq_d);
     block_barrier();  // g_c_shared is complete
-    Fixed<24> g_c[8];
+    float g_c[8];
     load4<true>(&g_c_shared[row * 128 + 4 * lane], &g_c[0]);
     load4<true>(&g_c_shared[row * 128 + 64 + 4 * lane], &g_c[4]);
     float _exp2_g_c[8];

@@ -20,7 +20,6 @@
 //   v_out = v    -> bf16                                                                                 [spec:49]
 #include <kdagen/device.cuh>
 #include <kdagen/staging.cuh>
-#include <kdagen/fixed_point.cuh>
 
 constexpr float eps = 1e-06f;  // eps
 constexpr float log2e = 1.442695f;  // log2e
@@ -187,8 +186,8 @@ KD_FUNCTION void kda_k1_fwd_tiles(const Arguments& arguments, float* shared) {
   const int column = static_cast<int>(threadIdx.x) % 128, block = static_cast<int>(threadIdx.x) / 128;
   const int row = step_row, first_row = 8 * block;
   (void)lane, (void)row, (void)column, (void)first_row;
-  Fixed<24>* const g_blocks = reinterpret_cast<Fixed<24>*>(shared + 0);
-  Fixed<24>* const g_c_shared = reinterpret_cast<Fixed<24>*>(shared + 256);
+  float* const g_blocks = shared + 0;
+  float* const g_c_shared = shared + 256;
   float* const _exp2_g_T_shared = shared + 2304;
   const unsigned heads = static_cast<unsigned>(arguments.heads), head_number = blockIdx.x % heads, group_number = blockIdx.x / heads;
   const long long head = head_number, group = group_number;
@@ -249,19 +248,19 @@ KD_FUNCTION void kda_k1_fwd_tiles(const Arguments& arguments, float* shared) {
     float g_raw[8];                                                     // [kda_k1.cpp:21]
     #pragma unroll
     for (int i = 0; i < 8; ++i) g_raw[i] = to_float((g_raw_staged + (first_row + i) * 128)[column]);
-    Fixed<24> g[8];
+    float g[8];
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
       const float z = _exp_A_log * (g_raw[i] + dt_bias);                // [kda_k1.cpp:27]
       const float _exp2_minus_abs_z = approx_exp2(-fabsf(z) * log2e);   // [kda_k1.cpp:28]
-      const Fixed<24> _to_fixed_z_times_z = to_fixed<24>(_exp2_minus_abs_z * approx_rcp_normal(1.0f + _exp2_minus_abs_z) * log2e_lower_bound, 121022032);  // [kda_k1.cpp:28]
-      g[i] = 0.0f <= z ? Fixed<24>{-121022032} - _to_fixed_z_times_z : _to_fixed_z_times_z;         // [kda_k1.cpp:28]
+      const float _rcp_exp2_minus_abs_z = approx_rcp_normal(1.0f + _exp2_minus_abs_z);  // [kda_k1.cpp:28]
+      g[i] = (0.0f <= z ? _rcp_exp2_minus_abs_z : _exp2_minus_abs_z * _rcp_exp2_minus_abs_z) * log2e_lower_bound;  // [kda_k1.cpp:28]
     }
     // cumulative sum of g: inside blocks of 8 rows, absent rows skipped                // [kda_k1.cpp:29]
-    Fixed<24> g_c_column[8];
+    float g_c_column[8];
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
-      const Fixed<24> term = first_row + i < tile.rows ? g[i] : Fixed<24>{0};
+      const float term = first_row + i < tile.rows ? g[i] : 0.0f;
       g_c_column[i] = i == 0 ? term : g_c_column[i - 1] + term;
     }
     g_blocks[block * 128 + column] = g_c_column[7];
@@ -269,8 +268,8 @@ KD_FUNCTION void kda_k1_fwd_tiles(const Arguments& arguments, float* shared) {
     block_barrier();  // g_blocks is complete
     kda_k1_fwd_stage<aligned>(arguments, shared, head, number + 2, begin, end, slot, record == 0 ? 2 : record - 1);
     // and the blocks before
-    Fixed<24> g_c_column_before = Fixed<24>{0};
-    Fixed<24> g_c_column_carry = Fixed<24>{0};
+    float g_c_column_before = 0.0f;
+    float g_c_column_carry = 0.0f;
     #pragma unroll
     for (int b = 0; b < 2; ++b) {
       if (b == block) g_c_column_before = g_c_column_carry;
@@ -278,11 +277,10 @@ KD_FUNCTION void kda_k1_fwd_tiles(const Arguments& arguments, float* shared) {
     }
     #pragma unroll
     for (int i = 0; i < 8; ++i) g_c_column[i] = g_c_column_before + g_c_column[i];
-    Fixed<24> g_T = g_blocks[column];                                   // [kda_k1.cpp:29]
+    float g_T = g_blocks[column];                                       // [kda_k1.cpp:29]
     #pragma unroll
     for (int b = 1; b < 2; ++b) g_T += g_blocks[b * 128 + column];
-    const float g_T_2 = to_float(g_T);                                  // [kda_k1.cpp:29]
-    if (block == 0) (here.g_T)[column] = to<float>(g_T_2);              // [kda_k1.cpp:47]
+    if (block == 0) (here.g_T)[column] = to<float>(g_T);                // [kda_k1.cpp:47]
     #pragma unroll
     for (int i = 0; i < 8; ++i) g_c_shared[(first_row + i) * 128 + column] = g_c_column[i];
     const float _exp2_g_T_column = approx_exp2_normal(g_T);             // [kda_k1.cpp:36]
@@ -294,7 +292,7 @@ KD_FUNCTION void kda_k1_fwd_tiles(const Arguments& arguments, float* shared) {
       q_n[i] = q[i] * q_inv;                                            // [kda_k1.cpp:25]
     }
     block_barrier();  // g_c_shared is complete
-    Fixed<24> g_c[8];
+    float g_c[8];
     load4<true>(&g_c_shared[row * 128 + 4 * lane], &g_c[0]);
     load4<true>(&g_c_shared[row * 128 + 64 + 4 * lane], &g_c[4]);
     float _exp2_g_c[8];
