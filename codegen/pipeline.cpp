@@ -18,7 +18,7 @@ namespace {
 /// auto: fixed point where an exponent is anchored by an integer, which asks for exact exponents; elsewhere float sums,
 /// because the integers take a twentieth of the speed of a backward (docs/design/fixed-point.md, measured).
 ScanKind scan_kind(ScanKind asked, kda::KernelOp kernel) {
-  auto anchored = [](kda::OutputOp output) { return output.getAnchorKind().has_value(); };
+  auto anchored = [](kda::OutputOp output) { return output.getAnchor() != 0; };
   bool any = llvm::any_of(kernel.block().getOps<kda::OutputOp>(), anchored);
   return asked == ScanKind::automatic && !any ? ScanKind::floating : asked;
 }
