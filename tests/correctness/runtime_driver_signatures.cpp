@@ -43,6 +43,7 @@ KDAGEN_MATCHES(FuncGetAttribute);
 KDAGEN_MATCHES(FuncSetAttribute);
 KDAGEN_MATCHES(FuncGetParamInfo);
 KDAGEN_MATCHES(LaunchKernel);
+KDAGEN_MATCHES(TensorMapEncodeTiled);
 KDAGEN_MATCHES(MemAlloc);
 KDAGEN_MATCHES(MemFree);
 KDAGEN_MATCHES(MemAllocFromPoolAsync);
