@@ -186,12 +186,15 @@ TEST(RewrittenText, FixedPointGates) {
     int fraction_bits;
   };
   // 16 rows of 5*log2(e) take 7 bits before the point, 64 rows 9, 16 rows of log2(e) 5
-  const Case cases[] = {{{}, 24},
+  // auto asks for anchored exponents
+  const Case cases[] = {{{}, -1},
+                        {{{"anchor", "static"}}, 24},
                         {{{"gt", "pure"}, {"anchor", "static"}, {"out", "f32"}}, 24},
-                        {{{"chunk", "64"}}, 22},
-                        {{{"lower_bound", "-1"}}, 26},
-                        {{{"save", "e_T"}}, 24},
-                        {{{"scan", "float"}}, -1},
+                        {{{"scan", "fixed"}}, 24},
+                        {{{"scan", "fixed"}, {"chunk", "64"}}, 22},
+                        {{{"scan", "fixed"}, {"lower_bound", "-1"}}, 26},
+                        {{{"scan", "fixed"}, {"save", "e_T"}}, 24},
+                        {{{"anchor", "static"}, {"scan", "float"}}, -1},
                         {{{"handover", "fused"}}, -1},
                         {{{"handover", "fused"}, {"scan", "fixed"}}, 24}};
   for (const Case& each : cases)
@@ -202,7 +205,7 @@ TEST(RewrittenText, FixedPointGates) {
       EXPECT_EQ(fraction_bits(program, "g_c"), each.fraction_bits);
       EXPECT_EQ(firings(program, "fixed-point-scan") > 0, each.fraction_bits > 0);
     }
-  Compilation saved = compiled("kda_k1", Direction::fwd, {{"save", "g_c"}});
+  Compilation saved = compiled("kda_k1", Direction::fwd, {{"scan", "fixed"}, {"save", "g_c"}});
   EXPECT_EQ(fraction_bits(saved, "g_c"), -1);
   // gates without a lower bound
   for (const char* name : {"gla", "gdn"})
@@ -216,7 +219,7 @@ TEST(RewrittenText, FixedPointGates) {
 TEST(RewrittenText, ExponentsStayIntegers) {
   for (const char* anchor : {"none", "static"})
     for (Direction direction : {Direction::fwd, Direction::bwd}) {
-      Compilation program = compiled("kda_k1", direction, {{"anchor", anchor}, {"gt", "pure"}, {"operands", "exact"}});
+      Compilation program = compiled("kda_k1", direction, {{"scan", "fixed"}, {"anchor", anchor}, {"gt", "pure"}, {"operands", "exact"}});
       kda::KernelOp kernel = program.kernel(Stage::rewritten);
       int exponentials = 0, conversions = 0;
       for (auto op : kernel.block().getOps<kda::Exp2Op>()) exponentials += bool(kda::fixed_type(op.getX()));
