@@ -7,6 +7,7 @@
 #include "codegen/explain/formulas.h"
 #include "codegen/import/from_graph.h"
 #include "codegen/schedule/normalise.h"
+#include "codegen/schedule/registers.h"
 #include "codegen/schedule/schedule.h"
 
 namespace kdagen {
@@ -18,11 +19,11 @@ struct Scheduled {
   schedule::Program program;
 };
 
-Scheduled schedule_kernel(Compilation& compilation, const std::string& arch) {
+Scheduled schedule_kernel(Compilation& compilation, const std::string& schedule, const std::string& arch) {
   Scheduled scheduled;
   scheduled.module = spelled_out(compilation);
   schedule::ScheduleOptions options;
-  options.schedule = compilation.options().schedule;
+  options.schedule = schedule;
   options.layout = compilation.options().layout == Layout::htd ? "htd" : "bthd";
   options.arch = arch;
   scheduled.program = schedule::schedule(*scheduled.module, options);
@@ -30,7 +31,7 @@ Scheduled schedule_kernel(Compilation& compilation, const std::string& arch) {
 }
 
 /// "kdagen emit rmsnorm --pass bwd --set chunk=64": only what differs from the defaults is named.
-std::string remake_command(Compilation& compilation, const std::string& arch) {
+std::string remake_command(Compilation& compilation, const CompileOptions& options, const std::string& arch) {
   auto graph = nlohmann::json::parse(compilation.graph());
   std::string command = fmt::format("kdagen emit {} --pass {}", graph.value("name", ""), direction_name(compilation.direction()));
   if (arch != "sm_90") command += " --arch " + arch;
@@ -39,7 +40,7 @@ std::string remake_command(Compilation& compilation, const std::string& arch) {
     if (option.contains("value") && option["value"] != option.value("default", nlohmann::json()))
       command += fmt::format(" --set {}={}", option.value("name", ""), text(option["value"]));
   auto defaults = CompileOptions().resolved();
-  for (const auto& [key, value] : compilation.options().resolved())
+  for (const auto& [key, value] : options.resolved())
     if (!defaults.count(key) || defaults[key] != value) command += fmt::format(" --set {}={}", key, value);
   return command;
 }
@@ -53,24 +54,31 @@ mlir::OwningOpRef<mlir::ModuleOp> spelled_out(Compilation& compilation) {
 
 std::string scheduled_text(Compilation& compilation, const std::string& arch) {
   compilation.require_ranges();
-  return schedule::to_text(schedule_kernel(compilation, arch).program);
+  return schedule::to_text(schedule_kernel(compilation, compilation.options().schedule, arch).program);
 }
 
-std::string schedule_name(Compilation& compilation, const std::string& arch) {
-  return schedule::tiling_text(schedule_kernel(compilation, arch).program.tiling);
+ScheduleFigures schedule_figures(Compilation& compilation, const std::string& arch, const std::string& schedule) {
+  Scheduled scheduled = schedule_kernel(compilation, schedule, arch);
+  const schedule::Program& program = scheduled.program;
+  return {program.tiling, program.shared_floats * 4, program.staging.slot_bytes, schedule::most_resident_blocks(program)};
 }
 
 emit::Emitted emit_kernel(Compilation& compilation, const std::string& arch, bool force) {
+  return emit_kernel_as(compilation, compilation.options().schedule, arch, force);
+}
+
+emit::Emitted emit_kernel_as(Compilation& compilation, const std::string& schedule, const std::string& arch, bool force) {
   schedule::shared_limit(arch);  // an unknown architecture is refused before anything else
   if (!force) compilation.require_ranges();
-  Scheduled scheduled = schedule_kernel(compilation, arch);
+  Scheduled scheduled = schedule_kernel(compilation, schedule, arch);
   emit::EmitOptions options;
+  options.compile = compilation.options();
+  options.compile.schedule = schedule;
   options.arch = arch;
   options.spec_hash = compilation.spec_hash();
   options.summary = nlohmann::json::parse(compilation.graph()).value("summary", "");
-  options.remake = remake_command(compilation, arch);
+  options.remake = remake_command(compilation, options.compile, arch);
   options.formulas = formula_lines(compilation.kernel(Stage::rewritten), 110);
-  options.compile = compilation.options();
   return emit::emit(scheduled.program, options);
 }
 

@@ -75,4 +75,13 @@ int live_registers(const Program& program) {
   return most;
 }
 
+int most_resident_blocks(const Program& program) {
+  // What the compiler keeps in registers beside the values, and the least it is content with (measured on sm_90).
+  constexpr int others = 19, least = 56, most = 8, file = 65536, granularity = 8;
+  int wanted = std::max(live_registers(program) + others, least), blocks = 1;
+  auto granted = [&](int n) { return file / (program.tiling.threads * n) / granularity * granularity; };
+  while (blocks < most && granted(blocks + 1) >= wanted) ++blocks;
+  return blocks;
+}
+
 }  // namespace kdagen::schedule

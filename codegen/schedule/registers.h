@@ -10,4 +10,7 @@ namespace kdagen::schedule {
 /// Addresses, masks and what the compiler keeps besides are not in it.
 int live_registers(const Program& program);
 
+/// Blocks (1 to 8) that can share a multiprocessor without spilling, as far as this count can tell.
+int most_resident_blocks(const Program& program);
+
 }  // namespace kdagen::schedule

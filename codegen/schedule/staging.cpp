@@ -19,8 +19,6 @@ constexpr int kCounterBytes = 8, kTileRecordBytes = 40, kPointerBytes = 8;
 constexpr int kReservedBytes = 1024;  // of shared memory, for each resident block
 
 constexpr int kMostSlots = 4, kBytesInFlight = 64 * 1024;  // of a multiprocessor: latency times its share of the bandwidth
-// What the compiler keeps in registers beside the values, and the least it is content with (measured on sm_90).
-constexpr int kOtherRegisters = 19, kLeastRegisters = 56, kMostBlocks = 8;
 
 int aligned(int bytes) { return (bytes + kBoxAlignment - 1) / kBoxAlignment * kBoxAlignment; }
 
@@ -30,14 +28,6 @@ bool is_computed_with(InputOp input) {
 }
 
 int row_bytes(const Tiling& tiling, InputOp input) { return tiling.dim * int(input.getStorage().getIntOrFloatBitWidth()) / 8; }
-
-/// Blocks that can be resident without spilling.
-int blocks_by_registers(const Program& program) {
-  int wanted = std::max(live_registers(program) + kOtherRegisters, kLeastRegisters), blocks = 1;
-  auto granted = [&](int n) { return 65536 / (program.tiling.threads * n) / 8 * 8; };
-  while (blocks < kMostBlocks && granted(blocks + 1) >= wanted) ++blocks;
-  return blocks;
-}
 
 bool may_be_staged(Program& program, InputOp input) {
   const Tiling& tiling = program.tiling;
@@ -161,7 +151,7 @@ void stage_operands(Program& program, int stages, bool choose_blocks, const Stag
   auto resident = [&](int slots) {  // blocks that fit beside each other
     if (needed(slots) > limits.block_bytes) return 0;
     int by_memory = limits.processor_bytes / (needed(slots) + kReservedBytes);
-    return std::min(by_memory, choose_blocks ? blocks_by_registers(program) : std::max(1, tiling.min_blocks));
+    return std::min(by_memory, choose_blocks ? most_resident_blocks(program) : std::max(1, tiling.min_blocks));
   };
   if (stages > 0) {
     if (needed(stages) > limits.block_bytes)

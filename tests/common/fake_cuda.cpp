@@ -194,7 +194,10 @@ CUDA_CALL cuEventCreate(void** event, unsigned) { return *event = new int, 0; }
 CUDA_CALL cuEventDestroy_v2(void* event) { return delete static_cast<int*>(event), 0; }
 CUDA_CALL cuEventRecord(void*, void*) { return 0; }
 CUDA_CALL cuEventSynchronize(void*) { return 0; }
-CUDA_CALL cuEventElapsedTime(float* milliseconds, void*, void*) { return *milliseconds = 1.5f, 0; }
+CUDA_CALL cuEventElapsedTime(float* milliseconds, void*, void*) {
+  const std::lock_guard lock(mutex);
+  return *milliseconds = fake.elapsed && !fake.launches.empty() ? fake.elapsed(fake.launches.back()) : 1.5f, 0;
+}
 CUDA_CALL cuPointerGetAttribute(void* value, int attribute, std::uint64_t pointer) {
   const std::lock_guard lock(mutex);
   auto found = memory.upper_bound(pointer);

@@ -26,6 +26,8 @@ struct FakeCuda {
   bool capturing = false;
   int next_launch_result = 0;
   int next_load_result = 0;
+  /// What an event says has passed since another: milliseconds, by the last launch; 1.5 without this.
+  float (*elapsed)(const FakeLaunch& last) = nullptr;
   int contexts_on_stack = 0;  ///< of the calling thread
   int current_device = -1;    ///< of the calling thread
   int mistakes = 0;           ///< calls without the right current context

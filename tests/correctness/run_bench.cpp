@@ -60,3 +60,11 @@ TEST(RunBench, ElementsThatAKernelLeavesOutAreNan) {
   const HostTensor y = kdagen::runtime::read_safetensors(call.out()).tensors.at("y");
   for (int64_t i = 0; i < y.elements(); ++i) ASSERT_TRUE(std::isnan(y.get(i)));
 }
+
+TEST(RunTune, ADefaultThatFailsItsCheckIsNotTuned) {
+  if (!has_cuda_compiler()) GTEST_SKIP() << "no CUDA compiler";
+  const Outcome outcome = kdagen::testing::kdagen({"tune", "rmsnorm", "--on", "cuda", "--json", "--pass", "fwd", "--tokens", "40", "--heads", "3"}, stand_in);
+  EXPECT_EQ(outcome.code, 1) << outcome.err;
+  EXPECT_EQ(outcome.out, "");
+  EXPECT_THAT(outcome.err, ::testing::HasSubstr("the default schedule does not pass its check"));
+}

@@ -30,7 +30,8 @@ TEST(CliRefused, CommandsThatNeedText) {
         {"show", "kda_k1", "--stage", "ptx"},
         {"check", "kda_k1", "--on", "cpu"},
         {"check", "kda_k1", "--on", "emulator"},
-        {"bench", "kda_k1", "--on", "cuda"}}) {
+        {"bench", "kda_k1", "--on", "cuda"},
+        {"tune", "kda_k1", "--on", "cuda"}}) {
     const Outcome outcome = kdagen::testing::kdagen(with(command, too_deep));
     EXPECT_EQ(outcome.code, 2) << command[0];
     EXPECT_TRUE(outcome.out.empty()) << command[0];

@@ -8,15 +8,9 @@
 
 #include <nlohmann/json.hpp>
 
-#include "runtime/kernel.h"
+#include "tools/bench/call.h"
 
 namespace kdagen {
-
-/// Fixed length, or packed when `seqlens` has entries (batch is then 1 and tokens their sum).
-struct BenchSizes {
-  int64_t batch = 1, tokens = 8192, heads = 96;
-  std::vector<int64_t> seqlens;
-};
 
 struct BenchRun {
   std::string direction;

@@ -5,11 +5,13 @@
 #include <nlohmann/json.hpp>
 
 #include "codegen/backend.h"
+#include "codegen/schedule/schedule.h"
 #include "kdagen/error.h"
 #include "tools/bench/bench.h"
-#include "tools/check/check.h"
+#include "tools/check/quick_check.h"
 #include "tools/cli/command.h"
 #include "tools/cli/source_text.h"
+#include "tools/tune/tune.h"
 
 namespace kdagen::cli {
 namespace {
@@ -25,8 +27,8 @@ struct Arguments {
 };
 
 /// The text that is measured: emitted, or --source's.
-emit::Emitted text_for(Compilation& compilation, const Arguments& arguments, const std::string& arch) {
-  emit::Emitted emitted = emit_kernel(compilation, arch);
+emit::Emitted text_for(Compilation& compilation, const Arguments& arguments, const std::string& schedule, const std::string& arch) {
+  emit::Emitted emitted = emit_kernel_as(compilation, schedule, arch);
   if (!arguments.source.empty()) {
     emitted.text = read_source(arguments.source);
     emitted.manifest.text_hash = emit::hash_text(emitted.text);
@@ -34,33 +36,28 @@ emit::Emitted text_for(Compilation& compilation, const Arguments& arguments, con
   return emitted;
 }
 
-/// A small check of the measured text in the workload's first regime.
-bool verify(const Arguments& arguments, Direction direction, const std::string& arch) {
-  CheckRequest request;
-  request.graph = arguments.spec.graph(request.options);
-  request.forward = direction == Direction::fwd;
-  request.backward = !request.forward;
-  request.on = "cuda";
-  request.shape = default_check_shape();
-  request.regime = find_workload(nlohmann::json::parse(request.graph).at("name")).regimes().front();
-  request.given_text = !arguments.source.empty();
-  request.emit = [&](Compilation& compilation) {
+/// A small check of the measured text.
+bool verify(const Arguments& arguments, Direction direction, const std::string& schedule, const std::string& arch) {
+  CompileOptions options;
+  const std::string graph = arguments.spec.graph(options);
+  const auto subject = [&](Compilation& compilation) {
     const bool measured = compilation.direction() == direction;
-    emit::Emitted emitted = measured ? text_for(compilation, arguments, arch) : emit_kernel(compilation, arch);
+    const emit::Emitted emitted = measured ? text_for(compilation, arguments, schedule, arch) : emit_kernel(compilation, arch);
     return emitted_subject(runtime::make_cuda_kernel(emitted.text, emitted.manifest), device_ordinal);
   };
-  return run_check(request).pass();
+  return passes_quick_check(graph, options, direction, subject, !arguments.source.empty());
 }
 
 BenchRun measure(const Arguments& arguments, Direction direction) {
   Compilation compilation = arguments.spec.compile(direction);
   compilation.require_ranges();
   const std::string arch = runtime::device_info(device_ordinal).arch;
-  const emit::Emitted emitted = text_for(compilation, arguments, arch);
+  const std::string schedule = tune::schedule_for(compilation, arch, problem_of(arguments.sizes));
+  const emit::Emitted emitted = text_for(compilation, arguments, schedule, arch);
   const auto kernel = runtime::make_cuda_kernel(emitted.text, emitted.manifest);
   BenchRun run = time_kernel(*kernel, arguments.sizes, device_ordinal);
-  run.config = schedule_name(compilation, arch);
-  run.verified = verify(arguments, direction, arch);
+  run.config = schedule::tiling_text(schedule_figures(compilation, arch, schedule).tiling);
+  run.verified = verify(arguments, direction, schedule, arch);
   return run;
 }
 

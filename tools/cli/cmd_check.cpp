@@ -9,6 +9,7 @@
 #include "tools/check/check.h"
 #include "tools/cli/command.h"
 #include "tools/cli/source_text.h"
+#include "tools/tune/tune.h"
 
 namespace kdagen::cli {
 namespace {
@@ -27,6 +28,18 @@ struct Arguments {
   bool force = false, json = false;
 };
 
+std::string arch_of(const Arguments& arguments) { return arguments.on == "cuda" ? runtime::device_info(0).arch : "sm_90"; }
+
+/// What schedule=tuned stands for: asked once a pass, of the options as given. A check looks at variants of them.
+using Schedules = std::map<Direction, std::string>;
+Schedules tuned_schedules(const Arguments& arguments) {
+  Schedules schedules;
+  for (Direction direction : arguments.spec.directions())
+    if (Compilation compilation = arguments.spec.compile(direction); compilation.options().schedule == "tuned")
+      schedules[direction] = tune::schedule_for(compilation, arch_of(arguments));
+  return schedules;
+}
+
 CallersMemory callers_memory(const Arguments& arguments) {
   return {arguments.offsets == "i64" ? runtime::OffsetType::i64 : runtime::OffsetType::i32, arguments.base_offset};
 }
@@ -42,9 +55,11 @@ void check_callers_memory(const Arguments& arguments, const Shape& shape) {
 }
 
 /// Emits a pass (or takes --source's text in its place) and loads it where it is to run.
-std::unique_ptr<Subject> emitted(Compilation& compilation, const Arguments& arguments) {
+std::unique_ptr<Subject> emitted(Compilation& compilation, const Arguments& arguments, const Schedules& schedules) {
   const bool cuda = arguments.on == "cuda";
-  emit::Emitted kernel = emit_kernel(compilation, cuda ? runtime::device_info(0).arch : "sm_90", arguments.force);
+  const auto tuned = schedules.find(compilation.direction());
+  const std::string schedule = tuned == schedules.end() ? compilation.options().schedule : tuned->second;
+  emit::Emitted kernel = emit_kernel_as(compilation, schedule, arch_of(arguments), arguments.force);
   const bool judged = direction_name(compilation.direction()) == arguments.spec.pass;
   if (!arguments.source.empty() && judged) kernel.text = read_source(arguments.source);
   if (cuda) return emitted_subject(runtime::make_cuda_kernel(kernel.text, kernel.manifest), 0, arguments.orders, callers_memory(arguments));
@@ -66,9 +81,13 @@ int run(const Arguments& arguments) {
   request.given_text = !arguments.source.empty();
   request.shape = check_shape(arguments.tokens, arguments.seqlens, arguments.batch, arguments.heads);
   check_callers_memory(arguments, request.shape);
-  if (arguments.on != "cpu") request.emit = [&](Compilation& compilation) { return emitted(compilation, arguments); };
   if (!arguments.force)
     for (Direction direction : arguments.spec.directions()) Compilation(request.graph, direction, request.options).require_ranges();
+  Schedules schedules;
+  if (arguments.on != "cpu") {
+    schedules = tuned_schedules(arguments);
+    request.emit = [&](Compilation& compilation) { return emitted(compilation, arguments, schedules); };
+  }
   CheckReport report = run_check(request);
   fmt::print("{}", arguments.json ? to_json(report).dump(2) + "\n" : to_text(report));
   return report.pass() ? 0 : 1;

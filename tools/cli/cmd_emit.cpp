@@ -6,11 +6,11 @@
 
 #include <fmt/format.h>
 
-#include "codegen/backend.h"
 #include "kdagen/error.h"
 #include "runtime/files.h"
 #include "runtime/launcher_header.h"
 #include "tools/cli/command.h"
+#include "tools/tune/tune.h"
 
 namespace kdagen::cli {
 namespace {
@@ -46,7 +46,7 @@ int run(const Arguments& arguments) {
   std::vector<File> files;
   for (Direction direction : arguments.spec.directions()) {
     Compilation compilation = arguments.spec.compile(direction);
-    emit::Emitted emitted = emit_kernel(compilation, arguments.arch);
+    emit::Emitted emitted = tune::emit_tuned(compilation, arguments.arch);
     files.push_back({emitted.manifest.kernel + ".cu", emitted.text});
     files.push_back({emitted.manifest.kernel + ".json", runtime::dump_manifest(emitted.manifest)});
     if (arguments.launcher)

@@ -8,6 +8,7 @@
 #include "runtime/compile.h"
 #include "tools/cli/command.h"
 #include "tools/cli/disassemble.h"
+#include "tools/tune/tune.h"
 
 namespace kdagen::cli {
 namespace {
@@ -21,7 +22,7 @@ std::string ranges_of(Compilation& compilation) { return range_text(range_report
 
 /// PTX or cubin of the emitted text.
 runtime::CompiledText compiled(Compilation& compilation, const std::string& arch, bool ptx) {
-  emit::Emitted emitted = emit_kernel(compilation, arch);
+  emit::Emitted emitted = tune::emit_tuned(compilation, arch);
   runtime::CompileOptions options;
   options.compiler = runtime::default_cuda_compiler();
   options.kernel = emitted.manifest.kernel;
@@ -41,7 +42,7 @@ int run(const Arguments& arguments) {
     }
   if (stage == "ranges") fmt::print("{}", ranges_of(compilation));
   else if (stage == "scheduled") fmt::print("{}", scheduled_text(compilation, arguments.arch));
-  else if (stage == "cuda") fmt::print("{}", emit_kernel(compilation, arguments.arch).text);
+  else if (stage == "cuda") fmt::print("{}", tune::emit_tuned(compilation, arguments.arch).text);
   else if (stage == "ptx") fmt::print("{}", compiled(compilation, arguments.arch, true).image);
   else fmt::print("{}", disassemble(compiled(compilation, arguments.arch, false).image));
   return 0;

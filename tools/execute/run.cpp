@@ -10,10 +10,10 @@
 #include <kdagen/error.h>
 #include <kdagen/text.h>
 
-#include "codegen/backend.h"
 #include "tools/execute/interface.h"
 #include "tools/execute/launch.h"
 #include "tools/execute/memory_order.h"
+#include "tools/tune/tune.h"
 
 namespace kdagen {
 namespace {
@@ -159,7 +159,7 @@ class Run {
 
   void launch() {
     const bool cuda = request_.place == Place::cuda;
-    emit::Emitted emitted = emit_kernel(compilation_, cuda ? runtime::device_info(0).arch : "sm_90");
+    emit::Emitted emitted = tune::emit_tuned(compilation_, cuda ? runtime::device_info(0).arch : "sm_90", problem_);
     std::unique_ptr<runtime::Kernel> kernel;
     if (cuda) kernel = runtime::make_cuda_kernel(emitted.text, emitted.manifest);
     else kernel = runtime::make_emulated_kernel(emitted.text, emitted.manifest);

@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+// The search on a workbench that is no device: made-up times, and a clock that only moves when something is timed.
+#include "tools/tune/search.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <map>
+#include <set>
+#include <thread>
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "kdagen/error.h"
+#include "tests/common/row_scale.h"
+
+using namespace kdagen::tune;
+using namespace std::chrono_literals;
+using kdagen::runtime::TuningEntry;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+namespace {
+
+const std::array<int, 5> best_at{3, 4, 1, 1, 2};
+
+/// 5 * 5 * 8 * 2 * 5 schedules around the default at (1, 2, 3, 0, 0).
+std::vector<Candidate> space() {
+  std::vector<Candidate> all;
+  for (int i = 0; i < 2000; ++i) {
+    Candidate candidate{{i % 5, i / 5 % 5, i / 25 % 8, i / 200 % 2, i / 400}, ""};
+    candidate.schedule = fmt::format("{}{}{}{}{}", candidate.at[0], candidate.at[1], candidate.at[2], candidate.at[3], candidate.at[4]);
+    all.push_back(candidate);
+  }
+  const Candidate start{{1, 2, 3, 0, 0}, "12300"};
+  std::stable_sort(all.begin(), all.end(), [&](const Candidate& a, const Candidate& b) { return distance(a, start) < distance(b, start); });
+  return all;
+}
+
+class MadeUp : public Workbench {
+ public:
+  std::function<Built()> prepare(const std::string& schedule) override {
+    EXPECT_EQ(std::this_thread::get_id(), thread_);
+    EXPECT_LE(++prepared[schedule], 2) << schedule;  // to be timed, and as a finalist
+    return [this, schedule]() -> Built {
+      most_at_once = std::max(most_at_once.load(), ++at_once);  // a lost update is made up for by the next
+      for (int i = 0; schedule != "12300" && most_at_once < meet && i < 2000; ++i) {
+        std::this_thread::sleep_for(1ms);
+        most_at_once = std::max(most_at_once.load(), at_once.load());
+      }
+      --at_once;
+      if (spilling.count(schedule)) return {nullptr, "spills 8 bytes"};
+      // Only its manifest is looked at, for the name.
+      kdagen::runtime::Manifest manifest = kdagen::testing::row_scale_manifest();
+      manifest.spec = schedule;
+      return {kdagen::runtime::make_cuda_kernel(kdagen::testing::row_scale_text, manifest), ""};
+    };
+  }
+  std::string difference(const Built& built, bool whole_problem) override {
+    const std::string& schedule = built.kernel->manifest().spec;
+    const bool unequal = (whole_problem ? unequal_as_a_whole : unequal_anywhere).count(schedule);
+    return unequal ? "dx differs from the default's" : "";
+  }
+  double milliseconds(const Built& built) override {
+    const std::string& schedule = built.kernel->manifest().spec;
+    clock += a_timing;
+    timed.push_back(schedule);
+    return time_of(schedule);
+  }
+  Clock::time_point now() const override { return clock; }
+
+  /// Away from the best by so many steps of different weight.
+  static double time_of(const std::string& schedule) {
+    const double weights[] = {0.05, 0.11, 0.02, 0.07, 0.03};
+    double ms = 1;
+    for (size_t i = 0; i < best_at.size(); ++i) ms += weights[i] * std::abs(schedule[i] - '0' - best_at[i]);
+    return ms;
+  }
+
+  std::set<std::string> spilling, unequal_anywhere, unequal_as_a_whole;
+  std::map<std::string, int> prepared;
+  std::vector<std::string> timed;
+  Clock::time_point clock{};
+  Clock::duration a_timing = 50ms;
+  std::atomic<int> at_once = 0, most_at_once = 0;
+  int meet = 1;  ///< a compilation waits until so many have been under way at once
+
+ private:
+  std::thread::id thread_ = std::this_thread::get_id();
+};
+
+class TuneSearch : public ::testing::Test {
+ protected:
+  SearchResult run(Clock::duration budget, int jobs = 4) {
+    SearchOptions options;
+    options.deadline = bench.clock + budget;
+    options.jobs = jobs;
+    return search(all, bench, known, options, [&](const std::string& schedule, const Trial& trial) {
+      if (trial.rejected.empty()) kept[schedule].ms.push_back(trial.ms);
+      else kept[schedule].rejected = trial.rejected;
+    }, [&](const SearchResult& so_far, size_t of) {
+      EXPECT_LE(so_far.tried, static_cast<int>(of));
+      ++steps;
+    });
+  }
+
+  std::vector<Candidate> all = space();
+  std::vector<TuningEntry> known;
+  MadeUp bench;
+  std::map<std::string, TuningEntry> kept;
+  int steps = 0;
+};
+
+}  // namespace
+
+TEST_F(TuneSearch, FindsTheBestLongBeforeAllAreTried) {
+  const SearchResult result = run(10s);  // 200 timings of 2000
+  EXPECT_EQ(result.best, "34112");
+  EXPECT_DOUBLE_EQ(result.ms, 1);
+  EXPECT_LE(result.tried, 200);
+  EXPECT_EQ(result.rejected, 0);
+  EXPECT_LE(bench.clock.time_since_epoch(), 10s + 3 * bench.a_timing);
+  EXPECT_EQ(kept.size(), static_cast<size_t>(result.tried));
+  EXPECT_EQ(kept.at("34112").ms.size(), 2u);  // once found, once at the end
+  EXPECT_GE(steps, result.tried);
+}
+
+TEST_F(TuneSearch, AnInterruptedOneIsOfUse) {
+  const SearchResult result = run(2s);
+  EXPECT_LT(result.ms, 0.8 * MadeUp::time_of("12300")) << result.best;
+}
+
+TEST_F(TuneSearch, TheDefaultAndItsNeighboursComeFirst) {
+  run(700ms, 1);
+  ASSERT_GE(bench.timed.size(), 5u);
+  EXPECT_EQ(bench.timed[0], "12300");
+  for (size_t i = 1; i < 4; ++i) {
+    int steps_away = 0;
+    for (size_t k = 0; k < 5; ++k) steps_away += std::abs(bench.timed[i][k] - "12300"[k]);
+    EXPECT_LE(steps_away, static_cast<int>(i)) << bench.timed[i];
+  }
+}
+
+TEST_F(TuneSearch, EndsWithinItsBudget) {
+  for (const Clock::duration budget : {Clock::duration(0ms), Clock::duration(49ms), Clock::duration(500ms), Clock::duration(3s)}) {
+    bench.prepared.clear(), kept.clear();
+    const Clock::time_point begun = bench.clock;
+    const SearchResult result = run(budget);
+    EXPECT_LE(bench.clock - begun, std::max<Clock::duration>(budget, bench.a_timing) + bench.a_timing);  // the default, the winner
+    EXPECT_GE(result.tried, 1);
+    if (budget < 100ms) {
+      EXPECT_EQ(result.best, "12300");
+    }
+  }
+}
+
+TEST_F(TuneSearch, AllAreTriedWhenThereIsTime) {
+  all.resize(40);
+  const SearchResult result = run(1h);
+  EXPECT_EQ(result.tried, 40);
+  for (const Candidate& candidate : all) EXPECT_LE(result.ms, MadeUp::time_of(candidate.schedule));
+}
+
+TEST_F(TuneSearch, SpillsAndOtherBitsAreRejected) {
+  bench.spilling = {"34112"};
+  bench.unequal_anywhere = {"34102", "34012"};
+  bench.unequal_as_a_whole = {"34212"};
+  const SearchResult result = run(20s);
+  EXPECT_DOUBLE_EQ(result.ms, 1.03) << result.best;  // a step of the last coordinate away
+  EXPECT_THAT(result.best, ::testing::AnyOf("34111", "34113"));
+  EXPECT_EQ(kept.at("34112").rejected, "spills 8 bytes");
+  EXPECT_TRUE(kept.at("34112").ms.empty());
+  EXPECT_EQ(kept.at("34212").rejected, "dx differs from the default's");
+  EXPECT_GE(result.rejected, 2);
+}
+
+TEST_F(TuneSearch, ARejectedDefaultIsAnError) {
+  bench.spilling = {"12300"};
+  EXPECT_THROW(run(1s), kdagen::ToolchainError);
+}
+
+TEST_F(TuneSearch, WhatIsKnownIsNotTriedAgain) {
+  all.resize(60);
+  for (const Candidate& candidate : all)
+    if (candidate.schedule != all[7].schedule) known.push_back({candidate.schedule, {MadeUp::time_of(candidate.schedule)}, ""});
+  known[20].rejected = "spills 4 bytes";
+  known.push_back({"of another space", {0.1}, ""});
+  const SearchResult result = run(1h);
+  EXPECT_EQ(result.tried, 60);
+  EXPECT_EQ(result.rejected, 1);
+  ASSERT_GE(bench.timed.size(), 2u);
+  EXPECT_EQ(bench.timed[0], all[0].schedule);
+  EXPECT_EQ(bench.timed[1], all[7].schedule);
+  EXPECT_LE(bench.timed.size(), 5u);  // then the finalists
+  EXPECT_NE(result.best, known[20].schedule);
+}
+
+TEST_F(TuneSearch, CandidatesAreCompiledSideBySide) {
+  bench.meet = 3;
+  all.resize(12);
+  run(1h, 3);
+  EXPECT_EQ(bench.most_at_once, 3);
+}

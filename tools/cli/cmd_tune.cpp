@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <unistd.h>
+
+#include <memory>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "kdagen/error.h"
+#include "tools/check/quick_check.h"
+#include "tools/cli/command.h"
+#include "tools/tune/tune.h"
+
+namespace kdagen::cli {
+namespace {
+
+constexpr int device_ordinal = 0;
+constexpr double longest_budget_ms = 3.6e9;
+using tune::Clock;
+
+struct Arguments {
+  SpecArguments spec;
+  std::string on;
+  BenchSizes sizes;
+  std::optional<int64_t> tokens;
+  double budget_ms = 60e3;
+  bool json = false;
+};
+
+/// What the others are compared with has to be right itself.
+void check_default(const Arguments& arguments, Direction direction, const std::string& arch) {
+  CompileOptions options;
+  const std::string graph = arguments.spec.graph(options);
+  const bool passes = passes_quick_check(graph, options, direction, [&](Compilation& compilation) {
+    emit::Emitted emitted = emit_kernel(compilation, arch);
+    return emitted_subject(runtime::make_cuda_kernel(emitted.text, emitted.manifest), device_ordinal);
+  });
+  if (!passes)
+    throw CheckError(fmt::format("{} {}: the default schedule does not pass its check on this device, so nothing is tuned; "
+                                 "kdagen check --on cuda shows where", arguments.spec.spec, direction_name(direction)));
+}
+
+/// One line that is written over and over; none unless stderr is a terminal.
+tune::Progress progress_bar(Direction direction, Clock::time_point deadline) {
+  if (!::isatty(STDERR_FILENO)) return [](const tune::SearchResult&, size_t) {};
+  return [=](const tune::SearchResult& so_far, size_t candidates) {
+    const double left = std::max(0.0, std::chrono::duration<double>(deadline - Clock::now()).count());
+    const size_t filled = 20 * static_cast<size_t>(so_far.tried) / candidates;
+    fmt::print(stderr, "\r\033[K{} [{:<20}] {} of {}, {:.0f} s left, {:.4f} ms: {}", direction_name(direction), std::string(filled, '#'),
+               so_far.tried, candidates, left, so_far.ms, so_far.best);
+    std::fflush(stderr);
+  };
+}
+
+tune::TuneRun tune_pass(const Arguments& arguments, Direction direction, Clock::time_point deadline) {
+  Compilation compilation = arguments.spec.compile(direction);
+  if (compilation.options().schedule != "default")
+    throw UsageError(fmt::format("--set schedule={}: tune looks for the schedule itself; leave the option out", compilation.options().schedule));
+  compilation.require_ranges();
+  const std::string arch = runtime::device_info(device_ordinal).arch;
+  problem_of(arguments.sizes);  // refuses sizes that do not pass before the check takes its time
+  check_default(arguments, direction, arch);
+  const tune::TuneRun run = tune::tune(compilation, arguments.sizes, device_ordinal, deadline, progress_bar(direction, deadline));
+  if (::isatty(STDERR_FILENO)) fmt::print(stderr, "\r\033[K");
+  return run;
+}
+
+int run(Arguments arguments) {
+  const Clock::time_point begun = Clock::now();
+  if (!(arguments.budget_ms > 0 && arguments.budget_ms <= longest_budget_ms))
+    throw UsageError("--budget: pass a time above zero and up to 1000h, as in 60s, 2m or 500ms");
+  if (arguments.tokens && !arguments.sizes.seqlens.empty())
+    throw UsageError("--tokens and --seqlens exclude each other; pass one");
+  arguments.sizes.tokens = arguments.tokens.value_or(arguments.sizes.tokens);
+  const std::vector<Direction> directions = arguments.spec.directions();
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  for (size_t i = 0; i < directions.size(); ++i) {  // each gets an equal share of the time
+    const std::chrono::duration<double, std::milli> share(arguments.budget_ms * static_cast<double>(i + 1) / static_cast<double>(directions.size()));
+    const tune::TuneRun run = tune_pass(arguments, directions[i], begun + std::chrono::duration_cast<Clock::duration>(share));
+    const tune::SearchResult& result = run.result;
+    list.push_back({{"direction", run.direction}, {"best", result.best}, {"ms", result.ms}, {"tried", result.tried}, {"rejected", result.rejected}});
+    if (!arguments.json)
+      fmt::print("{:<5} {:>9.4f} ms  {}  ({} tried, {} of them rejected)\n", run.direction, result.ms, result.best, result.tried, result.rejected);
+  }
+  if (arguments.json) fmt::print("{}\n", nlohmann::ordered_json{{"spec", arguments.spec.spec}, {"runs", list}}.dump(2));
+  return 0;
+}
+}  // namespace
+
+void add_tune(CLI::App& app, Action& chosen) {
+  auto arguments = std::make_shared<Arguments>();
+  CLI::App* command = add_command(app, "tune", "find the fastest schedule on a device; --set schedule=tuned then uses it", chosen,
+                                  [arguments] { return run(*arguments); });
+  arguments->spec.add_to(*command, true, "both", true);
+  command->add_option("--on", arguments->on, "cuda")->check(CLI::IsMember({"cuda"}))->required();
+  command->add_option("--tokens", arguments->tokens, "tokens a batch row (8192)")->check(CLI::PositiveNumber);
+  command->add_option("--heads", arguments->sizes.heads, "heads")->check(CLI::PositiveNumber)->capture_default_str();
+  command->add_option("--batch", arguments->sizes.batch, "batch rows")->check(CLI::PositiveNumber)->capture_default_str();
+  command->add_option("--seqlens", arguments->sizes.seqlens, "lengths of packed sequences: 16,33,0,7")->delimiter(',')->check(CLI::NonNegativeNumber);
+  command->add_option("--budget", arguments->budget_ms, "time for the search, all passes together: 60s, 2m, 500ms (60s)")
+      ->transform(CLI::AsNumberWithUnit(std::map<std::string, double>{{"ms", 1}, {"s", 1e3}, {"m", 60e3}, {"h", 3600e3}}, CLI::AsNumberWithUnit::UNIT_REQUIRED));
+  command->add_flag("--json", arguments->json, "as JSON");
+}
+
+}  // namespace kdagen::cli
