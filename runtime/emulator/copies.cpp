@@ -26,6 +26,7 @@ Copies::Counter* Copies::find(std::uintptr_t arrival, const char* action, int li
 
 void Copies::initialise(std::uintptr_t arrival, unsigned thread, int line) {
   if (arrival % 8 != 0) fail(line, fmt::format("the arrival counter at line {} is not aligned to 8 bytes", line));
+  if (check_) memory_.reserve(arrival, 8);
   if (!counters_.emplace(arrival, Counter(thread)).second)
     fail(line, fmt::format("an arrival counter is initialised twice, again at line {}", line));
 }

@@ -62,6 +62,7 @@ void Memory::begin_block(std::uint64_t block) {
   next_epoch();
   now.first_epoch_of_block = now.stamp.epoch;
   block_starts_.push_back({now.first_epoch_of_block, block});
+  reserved_.clear();
   for (const Region& region : regions_)
     if (region.shared) std::memset(reinterpret_cast<void*>(region.begin), poison, region.end - region.begin);
 }
@@ -92,6 +93,13 @@ Verdict Memory::access(std::uintptr_t address, std::size_t size, bool write_acce
   if (write_access && !region->writable) {
     faults_.add({FaultKind::read_only,
                  fmt::format("read-only: {} writes {}, byte {},", actor(), region->name, address - region->begin), pc});
+    return Verdict::stop;
+  }
+  if (region->shared && !reserved_.empty() && touches_reserved(address, size)) {
+    faults_.add({FaultKind::copy,
+                 fmt::format("staging: {} {} {}, byte {},", actor(), verb(write_access), described(*region),
+                             address - region->begin),
+                 pc, ", where an arrival counter is"});
     return Verdict::stop;
   }
   const auto place = static_cast<std::uint32_t>(reinterpret_cast<std::uintptr_t>(pc) - module_.image().first);
@@ -134,6 +142,13 @@ void Memory::arrived(std::uintptr_t address, std::size_t size) {
     cell.write = now.stamp;
     cell.write.by_copy = 1;
   });
+}
+
+void Memory::reserve(std::uintptr_t address, std::size_t size) { reserved_.push_back({address, address + size}); }
+
+bool Memory::touches_reserved(std::uintptr_t address, std::size_t size) const {
+  return std::any_of(reserved_.begin(), reserved_.end(),
+                     [&](const auto& range) { return address < range.second && address + size > range.first; });
 }
 
 void Memory::misaligned(std::size_t excess, std::size_t alignment, const void* pc) {

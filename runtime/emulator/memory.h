@@ -32,6 +32,8 @@ class Memory {
   Verdict access(std::uintptr_t address, std::size_t size, bool write, const void* pc);
 
   // Of shared memory that the copy engine fills (copies.h).
+  /// The bytes of an arrival counter, from now on to the end of the block: no thread may touch them but through it.
+  void reserve(std::uintptr_t address, std::size_t size);
   /// Whether a thread of this block wrote one of these bytes.
   bool written_by_threads(std::uintptr_t address, std::size_t size);
   /// They count as never written from now on ...
@@ -63,6 +65,7 @@ class Memory {
   Verdict outside(std::uintptr_t address, std::size_t size, bool write, const void* pc);
   void read(Region& region, Cell& cell, std::uint32_t place);
   void write(Region& region, Cell& cell, std::uint32_t place);
+  bool touches_reserved(std::uintptr_t address, std::size_t size) const;
   void report_race(const Region& region, const Cell& cell, bool write, bool earlier_write, std::uint32_t place);
   std::uint64_t block_of(const Stamp& stamp) const;
   const void* pc_of(std::uint32_t place) const { return reinterpret_cast<const void*>(module_.image().first + place); }
@@ -76,6 +79,7 @@ class Memory {
   std::vector<std::shared_ptr<void>> shared_storage_;
   std::unordered_map<const void*, void*> shared_arrays_;
   void* dynamic_shared_ = nullptr;
+  std::vector<std::pair<std::uintptr_t, std::uintptr_t>> reserved_;  // [begin, end)
   struct BlockStart {
     std::uint32_t epoch;
     std::uint64_t block;

@@ -65,6 +65,7 @@ const std::vector<Case> cases = {
     {"past_the_end", "out of bounds: "},
     {"never_announced", "phase 1 was never announced"},
     {"thread_wrote_the_place", "fills a place that threads wrote"},
+    {"overwritten_counter", "where an arrival counter is"},
     {"announced_twice", "announces a phase before the one under way is over"},
 };
 

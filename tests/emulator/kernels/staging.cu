@@ -9,7 +9,8 @@ constexpr unsigned box_bytes = rows * columns * 4;
 
 enum Fault {
   none, read_before_wait, wrong_phase, too_few_bytes, too_many_bytes, unpublished, uninitialised, refilled_while_read,
-  misaligned_place, two_boxes_in_one_place, past_the_end, never_announced, thread_wrote_the_place, announced_twice
+  misaligned_place, two_boxes_in_one_place, past_the_end, never_announced, thread_wrote_the_place, announced_twice,
+  overwritten_counter
 };
 }  // namespace
 
@@ -48,6 +49,7 @@ KD_FUNCTION void run(const Arguments& arguments) {
   }
   block_barrier();
   for (int ahead = 0; ahead < slots; ++ahead) stage<fault>(arguments, arrivals, tiles, shared, ahead, count);
+  if (fault == overwritten_counter && threadIdx.x == 63) shared[1024] = 1.0f;
   int slot = 0;
   unsigned phase = 0;
   for (int number = 0; number < count; ++number, next_slot(slot, phase, slots)) {
@@ -83,3 +85,4 @@ KERNEL(past_the_end);
 KERNEL(never_announced);
 KERNEL(thread_wrote_the_place);
 KERNEL(announced_twice);
+KERNEL(overwritten_counter);
