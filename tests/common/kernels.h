@@ -9,6 +9,7 @@
 #include "codegen/evaluator/evaluator.h"
 #include "codegen/import/from_graph.h"
 #include "mlir/IR/MLIRContext.h"
+#include "tests/common/draws.h"
 
 namespace kdagen::testing {
 
@@ -40,23 +41,6 @@ kda.kernel "test" "{}" axes [#kda.axis<"b", batch, 0>, #kda.axis<"n", chunk, 0>,
  private:
   mlir::MLIRContext context_;
   mlir::OwningOpRef<mlir::ModuleOp> module_;
-};
-
-/// Deterministic numbers in [low, high).
-class Draws {
- public:
-  explicit Draws(uint64_t seed) : state_(seed * 0x9e3779b97f4a7c15u + 1) {}
-  double uniform(double low, double high) {
-    state_ += 0x9e3779b97f4a7c15u;
-    uint64_t z = state_;
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-    z ^= z >> 31;
-    return low + (high - low) * double(z >> 11) * 0x1p-53;
-  }
-
- private:
-  uint64_t state_;
 };
 
 /// One array for every input of the kernel, uniform in [low, high).

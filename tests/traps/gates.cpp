@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: Apache-2.0
+// Gates, scans and their functions in specs written here: T002, T004, T006, T009, T010, T012-T014 of docs/traps.md.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "kdagen/error.h"
+#include "tests/common/kda_reference.h"
+
+using namespace kdagen;
+using namespace kdagen::testing;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+namespace {
+
+/// Kimi delta attention's products under a gate without a lower bound; `inverse`: with 2^-g_c too.
+test::Body softplus_preamble(bool inverse) {
+  return [inverse](Spec& s, const Options&, Axis t, Axis h, Axis d) {
+    Value q = s.input("q", {t, h, d}), k = s.input("k", {t, h, d}), g_raw = s.input("g_raw", {t, h, d});
+    Value A_log = s.param("A_log", {h}), dt_bias = s.param("dt_bias", {h, d});
+    Value g = s.let("g", -exp(A_log) * log2e * softplus(g_raw + dt_bias));
+    Value g_c = s.let("g_c", cumsum(g, t)), g_T = total(g, t);
+    s.output("q_d", l2norm(q, d) * exp2(g_c) / std::sqrt(16.0));
+    s.output("k_d", l2norm(k, d) * exp2(g_c));
+    if (inverse) s.output("k_i", l2norm(k, d) * exp2(-g_c));
+    s.output("k_r", l2norm(k, d) * exp2(cumsum(g, t, {.exclusive = true, .reverse = true})));
+    s.output("g_T", g_T).dtype(f32);
+  };
+}
+
+std::string refusal(const test::Body& body, const Settings& settings = {}) {
+  try {
+    EmulatedProgram(body, settings).kernel(Pass::fwd);
+    return "";
+  } catch (const SpecError& error) {
+    return error.what();
+  }
+}
+
+const Settings small{{"dim", "16"}, {"dtype", "f32"}, {"out", "f32"}, {"grads", "f32"}};
+
+/// Pointwise: y = formula(x), run on the values in order, with cotangent 1. Gives y and dx.
+struct Pointwise {
+  std::vector<double> y, dx;
+};
+Pointwise pointwise(const std::function<Value(Value)>& formula, const std::vector<double>& x) {
+  EmulatedProgram program([&](Spec& s, const Options&, Axis t, Axis h, Axis d) { s.output("y", formula(s.input("x", {t, h, d}))); }, small);
+  const int64_t count = static_cast<int64_t>(x.size());
+  Call call(program, {1, (count + 15) / 16, 1});
+  const auto at = [](const At& at) { return at.row * 16 + at.d; };
+  call.set("x", [&](const At& where) { return at(where) < count ? x[at(where)] : 0; }).set("dy", 1).forward().backward();
+  Pointwise result{values_of(call.tensor("y")), values_of(call.tensor("dx"))};
+  result.y.resize(count), result.dx.resize(count);
+  return result;
+}
+
+}  // namespace
+
+TEST(Gates, T002OneChannelOutOfRange) {
+  EXPECT_THAT(refusal(softplus_preamble(true), small), AllOf(HasSubstr("2^(-g_c) may overflow"), HasSubstr("bounds(lower, upper)")));
+  EmulatedProgram program(softplus_preamble(false), with(small, {{"chunk", "16"}}));
+  const auto run = [&](bool spike) {
+    auto call = std::make_unique<Call>(program, CallSizes{1, 64, 2});
+    call->set("A_log", 0).set("dt_bias", 0);
+    call->set("g_raw", [=](const At& at) { return spike && at.h == 1 && at.d == 3 && at.row >= 4 && at.row <= 9 ? 25.8 : std::log(std::expm1(0.1)); });
+    call->forward().backward();
+    return call;
+  };
+  const auto spiked = run(true), plain = run(false);
+  for (const char* name : {"q_d", "k_d", "k_r", "dg_raw"})
+    for (int64_t row = 0; row < 64; ++row)
+      for (int64_t h = 0; h < 2; ++h)
+        for (int64_t d = 0; d < 16; ++d)
+          if (h != 1 || d != 3) ASSERT_EQ((*spiked)(name, row, h, d), (*plain)(name, row, h, d)) << name;
+  const auto reference = kda_reference(*spiked, {64}, {16, 16, 0});
+  for (const char* name : {"q_d", "k_d", "k_r", "g_T", "dq", "dk", "dg_raw", "dA_log", "ddt_bias"})
+    EXPECT_TRUE(relative_rms(values_of(spiked->tensor(name)), reference.at(name)) <= 2e-5) << name;
+}
+
+TEST(Gates, T004PositiveLogDecayHandedIn) {
+  const auto preamble = [](double lower, double upper) -> test::Body {
+    return [=](Spec& s, const Options&, Axis t, Axis h, Axis d) {
+      Tensor a = s.input("a", {t, h, d});
+      if (upper < 100) a.bounds(lower, upper);
+      Value x = s.input("x", {t, h, d});
+      s.output("y", x * exp2(cumsum(log2e * a, t)));
+    };
+  };
+  EXPECT_THAT(refusal(preamble(0, 100), small), AllOf(HasSubstr("may overflow"), HasSubstr("bounds(lower, upper) on a")));
+  EXPECT_THAT(refusal(preamble(0, 6), small), HasSubstr("may overflow"));  // 16 * 6 nats do not fit
+  EmulatedProgram program(preamble(-5, 5), small);
+  Call call(program, {1, 128, 4});
+  call.set("a", 5).set("x", 1).forward().backward();
+  for (int64_t row = 0; row < 128; ++row) EXPECT_NEAR(call("y", row, 3, 7) / std::exp(5.0 * static_cast<double>(row % 16 + 1)), 1, 2e-5);
+}
+
+TEST(Gates, T006InfiniteLogDecay) {
+  EmulatedProgram program(softplus_preamble(false), small);
+  const auto run = [&](double gate) {
+    auto call = std::make_unique<Call>(program, CallSizes{1, 32, 1});
+    call->set("A_log", 0).set("dt_bias", 0).set("g_raw", [=](const At& at) { return at.row == 5 ? gate : 0; });
+    for (const char* name : {"dq_d", "dk_d", "dk_r", "dg_T"}) call->set(name, 1);
+    call->forward().backward();
+    return call;
+  };
+  const auto infinite = run(3e38), shut = run(1000);  // a decay of 2^-1442 is 0 as well
+  for (const std::string& name : {"q_d", "k_d", "k_r", "dq", "dk", "dg_raw"})
+    for (int64_t row = 0; row < 32; ++row)
+      for (int64_t d = 0; d < 16; ++d) {
+        const double value = (*infinite)(name, row, 0, d);
+        ASSERT_TRUE(std::isfinite(value)) << name << " row " << row;
+        if (row != 5 && name != "dg_raw") ASSERT_EQ(value, (*shut)(name, row, 0, d)) << name << " row " << row;
+        if ((name == "q_d" || name == "k_d") && row >= 5 && row < 16) ASSERT_EQ(value, 0) << name << " row " << row;
+        if (name == "k_r" && row < 5) ASSERT_EQ(value, 0) << "row " << row;
+        if (name == "k_r" && row >= 5) ASSERT_NE(value, 0) << "row " << row;
+      }
+  for (const char* name : {"dA_log", "ddt_bias"})
+    for (const double value : values_of(infinite->tensor(name))) ASSERT_FALSE(std::isnan(value)) << name;
+  EXPECT_EQ(std::exp2((*infinite)("g_T", 0)), 0);
+  EXPECT_EQ((*infinite)("g_T", 1), (*shut)("g_T", 1));
+}
+
+TEST(Gates, T009SuffixSums) {
+  for (const char* chunk : {"16", "64"})
+    for (const char* threads : {"", "threads=128", "threads=256"}) {
+      if (std::string(chunk) == "16" && std::string(threads) == "threads=256") continue;
+      const int64_t C = std::stoi(chunk);
+      EmulatedProgram program(
+          [](Spec& s, const Options&, Axis t, Axis h, Axis d) { s.output("y", cumsum(s.input("x", {t, h, d}), t)); },
+          with(small, {{"chunk", chunk}, {"schedule", *threads ? threads : "default"}}));
+      Call call(program, {1, C + 5, 1});
+      call.set("dy", [=](const At& at) { return at.row < C / 2 ? 1e8 : 1.0; }).backward();
+      for (int64_t row = C / 2; row < C; ++row)
+        for (int64_t d = 0; d < 16; ++d) ASSERT_EQ(call("dx", row, 0, d), static_cast<double>(C - row)) << "chunk " << chunk;
+      for (int64_t row = 0; row < 5; ++row) ASSERT_EQ(call("dx", C + row), static_cast<double>(5 - row));
+    }
+}
+
+// Scans are sums here; the order is the question.
+TEST(Gates, T010ReverseScansOfAnyLength) {
+  EmulatedProgram program(
+      [](Spec& s, const Options&, Axis t, Axis h, Axis d) {
+        Value x = s.input("x", {t, h, d});
+        s.output("up", cumsum(x, t, {.reverse = true}));
+        s.output("above", cumsum(x, t, {.exclusive = true, .reverse = true}));
+        s.output("below", cumsum(x, t, {.exclusive = true}));
+      },
+      with(small, {{"chunk", "64"}}));
+  const std::vector<int64_t> lengths{1, 2, 3, 4, 5, 31, 32, 33, 63, 64};
+  Call call(program, {1, 0, 1, lengths});
+  call.set("x", [](const At& at) { return static_cast<double>((at.row * at.row * 7 + at.d) % 1000) - 500; }).forward();
+  for (int64_t first = 0, i = 0; i < std::ssize(lengths); first += lengths[i++])
+    for (int64_t d = 0; d < 16; ++d) {
+      double above = 0, below = 0;
+      for (int64_t row = first + lengths[i] - 1; row >= first; --row) {
+        ASSERT_EQ(call("above", row, 0, d), above) << "length " << lengths[i];
+        ASSERT_EQ(call("up", row, 0, d), above += call("x", row, 0, d)) << "length " << lengths[i];
+      }
+      for (int64_t row = first; row < first + lengths[i]; below += call("x", row++, 0, d)) ASSERT_EQ(call("below", row, 0, d), below);
+    }
+}
+
+TEST(Gates, T012SoftplusOfLargeArguments) {
+  const std::vector<double> x{20, 50, 88, 89, 100, 1e3, 1e30, -100, -1e30};
+  EmulatedProgram program(
+      [](Spec& s, const Options&, Axis t, Axis h, Axis d) {
+        Value x = s.input("x", {t, h, d}), z = x + s.param("dt_bias", {h, d});
+        s.output("y", -exp(s.param("A_log", {h})) * softplus(z));
+        s.output("steep", softplus(5.0 * x) / 5.0);
+      },
+      small);
+  Call call(program, {1, 1, 1});
+  call.set("x", [&](const At& at) { return at.d < 9 ? static_cast<double>(static_cast<float>(x[at.d])) : 20; });
+  call.set("A_log", 0).set("dt_bias", 0).set("dsteep", 0).forward().backward();
+  for (int64_t d = 0; d < 9; ++d) {
+    const double value = call("x", 0, 0, d);
+    EXPECT_NEAR(call("y", 0, 0, d), -std::max(value, 0.0), 4e-9 + 1e-7 * std::abs(value));
+    EXPECT_NEAR(call("steep", 0, 0, d), std::max(value, 0.0), 1e-7 * std::abs(value));
+    EXPECT_NEAR(call("dx", 0, 0, d), value > 0 ? -call("dy", 0, 0, d) : 0, 4e-9);
+    EXPECT_NEAR(call("ddt_bias", 0, 0, d), value > 0 ? -call("dy", 0, 0, d) : 0, 4e-9);
+  }
+  call.set("dsteep", 1).set("dy", 0).backward();
+  for (int64_t d = 0; d < 7; ++d) EXPECT_EQ(call("dx", 0, 0, d), 1);
+}
+
+TEST(Gates, T013SoftplusHasOneArgument) {
+  const Pointwise plain = pointwise([](Value x) { return softplus(x); }, {0.8, 19.999, 20, 20.001});
+  EXPECT_NEAR(plain.y[0], 1.1711, 1e-4);
+  EXPECT_NEAR(plain.dx[0], 0.68997, 1e-5);
+  for (int i = 1; i < 4; ++i) EXPECT_NEAR(plain.dx[i], 1, 1e-7);
+  // A threshold of the user's: value and slope change sides together, at the x that is written.
+  const Pointwise cut = pointwise([](Value x) { return select(x > 20.0, 2.0 * x, softplus(x)); }, {0.8, 19.999, 20, 20.001});
+  EXPECT_NEAR(cut.dx[0], 0.68997, 1e-5);
+  for (int i = 1; i < 4; ++i) {
+    EXPECT_NEAR(cut.y[i], i == 3 ? 40.002 : 20, 2e-3);
+    EXPECT_NEAR(cut.dx[i], i == 3 ? 2 : 1, 1e-7);
+  }
+}
+
+TEST(Gates, T014SigmoidOfLargeArguments) {
+  const std::vector<double> z{-1000, -100, -89, -88, 88, 89, 100, 1000, -0.0, 0};
+  for (const int dim : {16, 20, 36}) {
+    SCOPED_TRACE(dim);
+    EmulatedProgram program(
+        [](Spec& s, const Options&, Axis t, Axis h, Axis d) {
+          s.output("y", sigmoid(exp(s.param("A_log", {h})) * (s.input("x", {t, h, d}) + s.param("dt_bias", {h, d}))));
+        },
+        with(small, {{"dim", std::to_string(dim)}}));
+    const int64_t rows = static_cast<int64_t>(z.size());
+    Call call(program, {1, rows, 1});
+    call.set("x", [&](const At& at) { return z[(at.row + at.d) % rows]; }).set("A_log", 0).set("dt_bias", 0).set("dy", 1);
+    call.forward().backward();
+    for (int64_t row = 0; row < rows; ++row)
+      for (int64_t d = 0; d < dim; ++d) {
+        const double x = z[(row + d) % rows];
+        EXPECT_NEAR(call("y", row, 0, d), stable_sigmoid(x), 1e-7);
+        EXPECT_NEAR(call("dx", row, 0, d), std::abs(x) > 80 ? 0 : 0.25, 1e-7);
+      }
+    for (const double value : values_of(call.tensor("ddt_bias"))) EXPECT_TRUE(std::isfinite(value));
+    EXPECT_TRUE(std::isfinite(call("dA_log")));
+  }
+}
