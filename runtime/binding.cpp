@@ -121,6 +121,19 @@ bool fits_vectors(const BoundTensor& bound) {
   return multiple(bound.view.base);
 }
 
+/// A tensor map knows dimensions that move on, by less than 2^40 bytes: a view that repeats its elements has none.
+bool fits_map(const Manifest& manifest, const BoundTensor& bound) {
+  const auto is_its_map = [&](const ArgumentInfo& argument) {
+    return argument.kind == ArgumentKind::tensor_map && argument.tensor == bound.info->name;
+  };
+  if (!bound.present || std::none_of(manifest.arguments.begin(), manifest.arguments.end(), is_its_map)) return true;
+  for (std::size_t i = 0; i < bound.view.shape.size(); ++i) {
+    const std::int64_t stride = bound.view.strides[i];
+    if (bound.view.shape[i] > 1 && (stride == 0 || stride >> 40)) return false;
+  }
+  return true;
+}
+
 void check_known(const Manifest& manifest, const std::vector<TensorRef>& tensors) {
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     if (!manifest.find_tensor(tensors[i].name)) {
@@ -206,7 +219,9 @@ Binding bind_tensors(const Manifest& manifest, const Problem& problem, const std
     binding.tensors.push_back(TensorCheck(manifest, problem, info, *found).run());
   }
   if (first) binding.device_ordinal = first->device_ordinal;
-  binding.aligned = std::all_of(binding.tensors.begin(), binding.tensors.end(), fits_vectors);
+  binding.aligned = std::all_of(binding.tensors.begin(), binding.tensors.end(), [&](const BoundTensor& bound) {
+    return fits_vectors(bound) && fits_map(manifest, bound);
+  });
   check_aliasing(manifest, problem, binding);
   return binding;
 }

@@ -26,7 +26,7 @@ struct BoundTensor {
 
 struct Binding {
   std::vector<BoundTensor> tensors;  ///< in the manifest's order
-  bool aligned = false;              ///< pointers and strides fit every vector_bytes: `entry`, else `entry_any`
+  bool aligned = false;              ///< pointers and strides fit every vector_bytes and tensor map: `entry`, else `entry_any`
   int device_ordinal = -1;           ///< of all tensors; -1 for host memory
 };
 

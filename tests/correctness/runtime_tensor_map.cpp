@@ -99,6 +99,22 @@ TEST(TensorMap, RowStridesOfMoreThan32BitsTakeTheOtherEntry) {
   EXPECT_FALSE(call.bind().aligned);
 }
 
+// T050: a head that all read, or a token that all are, is a view with stride 0.
+TEST(TensorMap, ViewsThatRepeatTheirElementsTakeTheOtherEntry) {
+  EXPECT_TRUE(staged_call().bind().aligned);
+  for (const std::size_t dimension : {0, 1, 2})
+    for (const std::int64_t stride : {std::int64_t{0}, std::int64_t{1} << 40}) {
+      SampleCall call = staged_call();
+      call.remove("y");
+      std::erase_if(call.manifest.tensors, [](const TensorInfo& info) { return info.name == "y"; });
+      call["x"].strides[dimension] = stride;
+      EXPECT_FALSE(call.bind().aligned) << dimension;
+    }
+  SampleCall plain;  // without maps any stride will do
+  plain["x"].strides[2] = 0;
+  EXPECT_TRUE(plain.bind().aligned);
+}
+
 TEST(TensorMap, RulesNameTheArgument) {
   const auto refused = [](const auto& change) {
     SampleCall call = staged_call();
