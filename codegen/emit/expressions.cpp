@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "codegen/ir/FixedPoint.h"
 #include "codegen/schedule/normal_arguments.h"
 #include "kdagen/error.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -66,12 +67,13 @@ E unary(mlir::Operation* op, const E& x) {
       .Case<IsNanOp>([&](auto) { return E{x.in(E::Sum) + " != " + x.in(E::Sum), E::Comparison}; })
       .Case<ToFixedOp>([&](ToFixedOp to) {
         unsigned bits = fixed_type(to.getResult()).getFractionBits();
-        return E{fmt::format("to_fixed<{}>({}, {})", bits, x.text, static_cast<int64_t>(to.getLimit())), E::Primary};
+        std::string limit = to->hasAttr(never_saturates_attribute) ? "" : fmt::format(", {}", static_cast<int64_t>(to.getLimit()));
+        return E{fmt::format("to_fixed<{}>({}{})", bits, x.text, limit), E::Primary};
       })
       .Case<FromFixedOp>([&](auto) { return call("to_float", {x}); })
       .Case<BroadcastOp, DetachOp>([&](auto) { return x; })
       .Case<RoundOp>([&](RoundOp round) {
-        return E{fmt::format("to_float(to<{}>({}))", storage_name(round.getStorage()), x.text), E::Primary};
+        return E{fmt::format("round_to<{}>({})", storage_name(round.getStorage()), x.text), E::Primary};
       })
       .Case<ClampOp>([&](ClampOp clamp) {
         std::string low = float_literal(clamp.getLower().convertToDouble()), high = float_literal(clamp.getUpper().convertToDouble());

@@ -24,7 +24,7 @@ const char* const kReserved[] = {
     "log1pf", "sqrtf", "tanhf", "powf", "fmaf", "fabsf", "fminf", "fmaxf", "half", "bf16", "fp16", "main", "NULL", "isnan", "signbit",
     "threadIdx", "blockIdx", "blockDim", "gridDim", "warpSize", "Rows", "Tiles", "Tile", "Arguments", "arguments", "aligned", "shared",
     "tile", "number", "head", "group", "segment", "row", "lane", "column", "block", "step", "step_row", "first_row", "i", "b",
-    "load_row", "store_row", "row_sum", "row_dot", "row_max", "to", "to_float", "load4", "store4", "lane_xor", "block_barrier",
+    "load_row", "store_row", "row_sum", "row_dot", "row_max", "to", "to_float", "round_to", "load4", "store4", "lane_xor", "block_barrier",
     "Fixed", "to_fixed", "slot", "phase", "operands", "arrivals", "slots", "record", "unit", "after", "here", "next", "where", "before", "begin", "groups", "heads", "head_number", "group_number", "last_segment", "first", "last", "end", "zeros", "parts", "term", "terms", "sum", "index", "y0", "y1", "j0", "j1", "yn", "jn", "gamma", "time", "div", "rand", "signal", "select", "read", "write"};
 
 std::string identifier(const std::string& text) {

@@ -40,11 +40,14 @@ inline float sum(float a, float b) {
   bool nan = units(a) == not_a_number || units(b) == not_a_number;
   return hold(nan ? not_a_number : units(a) + units(b));
 }
-/// 2^whole * 2^fraction, fraction in [0, 1).
+/// 2^(1 + fraction) * 2^(whole - 1), with a fraction in [0, 1) of 23 bits: a longer one is rounded.
 inline float exp2(float x, int fraction_bits) {
   if (units(x) == not_a_number) return std::numeric_limits<float>::quiet_NaN();
-  int32_t whole = units(x) >> fraction_bits, fraction = units(x) & ((int32_t{1} << fraction_bits) - 1);
-  return std::ldexp(std::exp2(std::ldexp(float(fraction), -fraction_bits)), whole);
+  int64_t rounded = units(x);
+  if (fraction_bits > 23) rounded = ((rounded >> (fraction_bits - 24)) + 1) >> 1;
+  else rounded <<= 23 - fraction_bits;
+  int64_t whole = rounded >> 23, fraction = rounded & 0x7fffff;
+  return std::ldexp(std::exp2(1 + std::ldexp(float(fraction), -23)), int(whole) - 1);
 }
 
 // ---- double and Tracked: real numbers ----------------------------------------------------------------------------
@@ -62,10 +65,10 @@ inline Tracked constant(Tracked, double value, int) { return Tracked(value); }
 inline Tracked from_fixed(Tracked x, int) { return rounded(x.value, x.error); }
 inline Tracked negated(Tracked x) { return -x; }
 inline Tracked sum(Tracked a, Tracked b) { return Tracked(a.value + b.value, a.error + b.error); }
-/// The instruction's 4, and a fraction of more than 24 bits rounded to a float below 1: at most ln2/2 of a unit.
+/// The instruction's 4, and a fraction rounded to 23 bits: at most 2^-24, ln2 units.
 inline Tracked exp2(Tracked x, int) {
   double z = std::exp2(x.value);
-  return rounded(z, z * std::numbers::ln2 * x.error, 4.35);
+  return rounded(z, z * std::numbers::ln2 * x.error, 4.7);
 }
 
 /// sigmoid(z)*c from the small side of the sigmoid (codegen/ir/FixedPoint.h).
@@ -82,10 +85,20 @@ inline Tracked scaled_sigmoid(Tracked z, double c, int fraction_bits, int64_t li
   return Tracked(functions::sigmoid(z.value) * c, small.error + std::ldexp(rounding, -fraction_bits));
 }
 
+/// Whether one of the rows is the integer that stands for NaN. A kernel carries NaN beside its sums, one a column, so all sums
+/// of the column are NaN.
+inline bool has_nan(const float* x, int64_t stride, int64_t rows) {
+  for (int64_t r = 0; r < rows; ++r)
+    if (units(x[r * stride]) == not_a_number) return true;
+  return false;
+}
+template <class Number>
+bool has_nan(const Number*, int64_t, int64_t) { return false; }  // real numbers have their own
+
 /// Sums over rows, in any order: exclusive and reverse as orders::scan.
 template <class Number>
 void scan(const Number* x, Number* result, int64_t stride, int64_t rows, bool exclusive, bool reverse) {
-  Number total = constant(Number(0), 0, 0);
+  Number total = has_nan(x, stride, rows) ? to_fixed(Number(NAN), 0, 0) : constant(Number(0), 0, 0);
   for (int64_t k = 0; k < rows; ++k) {
     int64_t at = (reverse ? rows - 1 - k : k) * stride;
     if (exclusive) result[at] = total;

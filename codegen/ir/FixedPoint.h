@@ -15,6 +15,9 @@ namespace kdagen::kda {
 /// UnitAttr on a kda.to_fixed of sigmoid(z)*c, c a constant.
 constexpr const char* small_side_attribute = "kda.small_side";
 
+/// UnitAttr on a scheduled kda.to_fixed whose x is far inside its limit.
+constexpr const char* never_saturates_attribute = "kda.never_saturates";
+
 struct ScaledSigmoid {
   mlir::Value z, factor;
   Scalar scalar;  ///< of factor

@@ -144,7 +144,7 @@ def Kda_RoundOp : Kda_Op<"round", [Pure, Kda_UnionAxes, Kda_Adjoint]> {
 // ---- fixed point -------------------------------------------------------------------------------------------------
 // neg, add, sub, broadcast, sums over rows, scans and last work on fixed-point values too, and exactly; exp2 takes one.
 def Kda_ToFixedOp : Kda_Op<"to_fixed", [Pure, Kda_UnionAxes]> {
-  let summary = "x in units of 2^-fraction_bits: nearest (even) integer, saturated at +-limit units; NaN stays NaN";
+  let summary = "x in units of 2^-fraction_bits: nearest (even) integer, saturated at +-limit units; sums of a NaN are NaN where they become floats";
   let arguments = (ins Kda_ValueType:$x, I64Attr:$limit);
   let results = (outs Kda_ValueType:$result);
   let assemblyFormat = "$x `limit` $limit attr-dict `:` functional-type(operands, results)";

@@ -2,6 +2,7 @@
 #include "codegen/schedule/normalise.h"
 
 #include "codegen/schedule/contract.h"
+#include "codegen/schedule/nan_terms.h"
 #include "codegen/schedule/normal_arguments.h"
 
 #include "codegen/ir/Builder.h"
@@ -28,13 +29,14 @@ Value from_small_side(kda::Builder& build, ToFixedOp op, const ScaledSigmoid& pa
   Value side = build.mul(e, build.pointwise<RcpOp>({build.add(build.constant(1.0), e)}));
   OpBuilder& raw = build.raw();
   Type type = op.getResult().getType();
-  Value small = raw.create<ToFixedOp>(op.getLoc(), type, build.mul(side, parts.factor), op.getLimit());
+  auto small = raw.create<ToFixedOp>(op.getLoc(), type, build.mul(side, parts.factor), op.getLimit());
+  small->setAttr(never_saturates_attribute, raw.getUnitAttr());  // e/(1+e) <= 1/2
   auto constant_type = kda::ValueType::get(op.getContext(), {}, fixed_type(op.getResult()));
   Value whole = raw.create<ConstantOp>(op.getLoc(), constant_type, raw.getF64FloatAttr(parts.scalar.value()), raw.getArrayAttr({}));
-  Value large = raw.create<SubOp>(op.getLoc(), type, whole, small);
+  Value large = raw.create<SubOp>(op.getLoc(), type, whole, small.getResult());
   Value non_negative = build.compare<LessEqualOp>({build.constant(0.0), parts.z});
   Location place = op.getX().hasOneUse() ? op.getX().getLoc() : op.getLoc();  // the user's name, if the float goes
-  return raw.create<SelectOp>(place, type, non_negative, large, small);
+  return raw.create<SelectOp>(place, type, non_negative, large, small.getResult());
 }
 
 Value expand(kda::Builder& build, Operation* op) {
@@ -121,6 +123,7 @@ void normalise(ModuleOp module) {
   if (failed(passes.run(module))) throw KdagenBug("normalise: the verifier rejects the kernel");
   for (auto kernel : module.getOps<KernelOp>()) {
     contract_products(kernel);
+    add_nan_terms(kernel);
     mark_normal_arguments(kernel);
   }
 }

@@ -235,7 +235,7 @@ KD_FUNCTION void gla_bwd_tiles(const Arguments& arguments, float* shared) {
     for (int i = 0; i < 8; ++i) {
       _exp2_g_c[i] = approx_exp2(g_c[i]);                               // [gla.cpp:16]
       const float q_d = q[i] * _exp2_g_c[i] * scale;                    // [gla.cpp:16]
-      _round_q_d[i] = to_float(to<bf16>(q_d));                          // [gla.cpp:16]
+      _round_q_d[i] = round_to<bf16>(q_d);                              // [gla.cpp:16]
     }
     float dg_c[8];                                                      // [gla.cpp:18]
     #pragma unroll
@@ -265,7 +265,7 @@ KD_FUNCTION void gla_bwd_tiles(const Arguments& arguments, float* shared) {
     for (int i = 0; i < 8; ++i) {
       _exp2_g_T_minus_g_c[i] = approx_exp2(g_T - g_c[i]);               // [gla.cpp:17]
       const float k_r = k[i] * _exp2_g_T_minus_g_c[i];                  // [gla.cpp:17]
-      _dk_r_round_k_r[i] = dk_r[i] * to_float(to<bf16>(k_r));           // [gla.cpp:17]
+      _dk_r_round_k_r[i] = dk_r[i] * round_to<bf16>(k_r);               // [gla.cpp:17]
     }
     // cumulative sum of _dk_r_round_k_r: inside blocks of 8 rows, absent rows skipped  // [gla.cpp:14]
     float _prefix_dk_r_round_k_r[8];

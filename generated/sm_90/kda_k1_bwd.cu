@@ -411,7 +411,7 @@ KD_FUNCTION void kda_k1_bwd_tiles(const Arguments& arguments, float* shared) {
       const float k_i = k_n[i] * _exp2_minus_g_c[i];                    // [kda_k1.cpp:35]
       const float k_d = k_n[i] * _exp2_g_c[i];                          // [kda_k1.cpp:34]
       const float q_d = q_n[i] * _exp2_g_c[i] * scale;                  // [kda_k1.cpp:33]
-      dg_c[i] = fmaf(-dk_r[i], to_float(to<bf16>(k_r)), fmaf(-dk_i[i], to_float(to<bf16>(k_i)), fmaf(dk_d[i], to_float(to<bf16>(k_d)), dq_d[i] * to_float(to<bf16>(q_d)))));  // [kda_k1.cpp:29]
+      dg_c[i] = fmaf(-dk_r[i], round_to<bf16>(k_r), fmaf(-dk_i[i], round_to<bf16>(k_i), fmaf(dk_d[i], round_to<bf16>(k_d), dq_d[i] * round_to<bf16>(q_d))));  // [kda_k1.cpp:29]
     }
     store4<true>(&dg_c_shared[row * 128 + 4 * lane], &dg_c[0]);
     store4<true>(&dg_c_shared[row * 128 + 64 + 4 * lane], &dg_c[4]);

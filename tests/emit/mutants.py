@@ -372,17 +372,17 @@ class Enumerator:
         self.replace("fma", number, close, f"(({a}) * ({b}) + ({c}))")
 
     def roundings(self, number):
-        if self.at(number) != "to" or self.at(number, 1) != "<":
+        if self.at(number) not in ("to", "round_to") or self.at(number, 1) != "<":
             return
         kind, close = self.at(number, 2), self.tokens[number + 4].match
         inner = self.source(number + 4, close)
         if self.tokens[number + 5].kind == "float":
             return  # exact
-        if self.at(number, -1) == "(" and self.at(number, -2) == "to_float":
-            self.replace("rounding", number - 2, close + 1, inner)
+        if self.at(number) == "round_to":
+            self.replace("rounding", number, close, inner)
             self.replace("rounding", number + 2, number + 2, "fp16" if kind == "bf16" else "bf16")
         elif kind == "float":
-            self.replace("rounding", number, close, f"to_float(to<bf16>{inner})")
+            self.replace("rounding", number, close, f"round_to<bf16>{inner}")
         elif kind == "bf16":
             self.replace("rounding", number, close, f"bf16{{static_cast<unsigned short>(__float_as_uint{inner} >> 16)}}")
 

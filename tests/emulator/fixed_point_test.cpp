@@ -13,8 +13,6 @@
 namespace kdagen::emulator::testing {
 namespace {
 
-constexpr int nan_units = INT_MIN;
-
 /// The even integer of two that are equally near, by long double arithmetic.
 long long nearest_even(long double x) {
   const long double below = std::floor(x), rest = x - below;
@@ -79,20 +77,28 @@ TEST(FixedPoint, ExponentialOfWholeAndFraction) {
   }
 }
 
-TEST(FixedPoint, NanStaysNan) {
-  const Converted converted = convert(24, {std::nanf(""), 1.0f}, 1 << 24);
-  EXPECT_EQ(converted.units, (std::vector<int>{nan_units, 1 << 24}));
-  EXPECT_TRUE(std::isnan(converted.widened[0]) && std::isnan(converted.exp2[0]) && std::isnan(converted.exp2_normal[0]));
-  const std::vector<int> a = {nan_units, 5, nan_units, 5, INT_MAX}, b = {1, nan_units, nan_units, 7, -3};
-  std::vector<int> sum(5), difference(5), negated(5);
+TEST(FixedPoint, IntegersHaveNoNan) {  // a text carries it beside them
+  const Converted converted = convert(24, {std::nanf(""), 1.0f, 3.0f}, 1 << 25);
+  EXPECT_EQ(converted.units, (std::vector<int>{0, 1 << 24, 1 << 25}));
+  const std::vector<int> a = {5, INT_MAX, 0}, b = {7, -3, INT_MIN + 1};
+  std::vector<int> sum(3), difference(3), negated(3);
   run_words("fixed_point.cu", "sums", {1}, {1},
-            {word(a.data()), word(b.data()), word(sum.data()), word(difference.data()), word(negated.data()), 5});
-  EXPECT_EQ(sum, (std::vector<int>{nan_units, nan_units, nan_units, 12, INT_MAX - 3}));
-  EXPECT_EQ(difference[0], nan_units);
-  EXPECT_EQ(difference[1], nan_units);
-  EXPECT_EQ(difference[2], nan_units);
-  EXPECT_EQ(difference[3], -2);
-  EXPECT_EQ(negated, (std::vector<int>{nan_units, -5, nan_units, -5, -INT_MAX}));
+            {word(a.data()), word(b.data()), word(sum.data()), word(difference.data()), word(negated.data()), 3});
+  EXPECT_EQ(sum, (std::vector<int>{12, INT_MAX - 3, INT_MIN + 1}));
+  EXPECT_EQ(difference[0], -2);
+  EXPECT_EQ(difference[2], INT_MAX);
+  EXPECT_EQ(negated, (std::vector<int>{-5, -INT_MAX, 0}));
+}
+
+/// The fraction is rounded to 23 bits, half a unit up, also where that makes it 1.
+TEST(FixedPoint, LongFractionsAreRounded) {
+  const float below_one = 1 - 0x1p-24f;  // in units of 2^-24, all ones
+  const Converted at_24 = convert(24, {below_one, 0x1p-24f, 0x1p-23f}, INT_MAX - 1);
+  EXPECT_EQ(at_24.exp2, (std::vector<float>{2.0f, std::exp2(1 + 0x1p-23f) / 2, std::exp2(1 + 0x1p-23f) / 2}));
+  EXPECT_EQ(at_24.exp2_normal, at_24.exp2);
+  const Converted at_30 = convert(30, {below_one, 0x1p-24f, 0x1p-25f, -0x1p-24f, -0x1p-25f}, INT_MAX - 1);
+  EXPECT_EQ(at_30.exp2, (std::vector<float>{2.0f, std::exp2(1 + 0x1p-23f) / 2, 1.0f, 1.0f, 1.0f}));
+  EXPECT_EQ(at_30.exp2_normal, at_30.exp2);
 }
 
 TEST(FixedPoint, ScansOfAnyNumberOfRows) {

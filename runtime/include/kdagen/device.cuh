@@ -103,6 +103,21 @@ KD_FUNCTION fp16 to<fp16>(float x) {
 #endif
 }
 
+/// x rounded to T and widened again: to_float(to<T>(x)).
+template <class T>
+KD_FUNCTION float round_to(float x) { return to_float(to<T>(x)); }
+
+#ifndef KDAGEN_EMULATOR
+/// The upper of two packed halves is a bf16 where a float has it: one instruction, where the conversion of one takes a slow
+/// one and a shift.
+template <>
+KD_FUNCTION float round_to<bf16>(float x) {
+  unsigned y;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(y) : "f"(x), "f"(0.0f));
+  return __uint_as_float(y);
+}
+#endif
+
 // ---- Approximations ------------------------------------------------------------------------------------------
 }  // namespace kdagen_device
 #include <kdagen/approximations.cuh>

@@ -3,25 +3,20 @@
 // exact, so every order of additions gives the same bits. As in <kdagen/device.cuh>, no function here does more than one
 // operation of a spec.
 //
-// The compiler has proven that no sum leaves the integers: every summand is saturated at its proven bound.
+// The compiler has proven that no sum leaves the integers: every summand is saturated at its proven bound. Integers have no
+// NaN: texts carry it beside them, as a float that is added where integers become floats.
 #pragma once
 #include <kdagen/device.cuh>
 
 namespace kdagen_device {
 
-/// A float that becomes NaN in a sum makes everything that depends on it NaN, as among floats.
-constexpr int fixed_nan = -2147483647 - 1;
-
 template <int bits>
 struct Fixed {
   int units;
 
-  KD_FUNCTION bool is_nan() const { return units == fixed_nan; }
-  KD_FUNCTION Fixed operator-() const { return {is_nan() ? fixed_nan : -units}; }
-  KD_FUNCTION Fixed operator+(Fixed other) const {
-    return {is_nan() || other.is_nan() ? fixed_nan : units + other.units};
-  }
-  KD_FUNCTION Fixed operator-(Fixed other) const { return *this + -other; }
+  KD_FUNCTION Fixed operator-() const { return {-units}; }
+  KD_FUNCTION Fixed operator+(Fixed other) const { return {units + other.units}; }
+  KD_FUNCTION Fixed operator-(Fixed other) const { return {units - other.units}; }
   KD_FUNCTION Fixed& operator+=(Fixed other) { return *this = *this + other; }
 };
 
@@ -37,42 +32,47 @@ KD_FUNCTION int nearest_integer(float x) {
 #endif
 }
 
-/// x as a fixed-point number, saturated at +-limit units.
+/// x as a fixed-point number, for an |x| that is known to fit; 0 for NaN, which the text carries beside the integers.
+template <int bits>
+KD_FUNCTION Fixed<bits> to_fixed(float x) { return {nearest_integer(x * static_cast<float>(1 << bits))}; }
+
+/// The same for any x, saturated at +-limit units.
 template <int bits>
 KD_FUNCTION Fixed<bits> to_fixed(float x, int limit) {
-  const int units = nearest_integer(x * static_cast<float>(1 << bits));
-  return {x != x ? fixed_nan : units < -limit ? -limit : units > limit ? limit : units};
+  const int units = to_fixed<bits>(x).units;
+  return {units < -limit ? -limit : units > limit ? limit : units};
 }
 
 template <int bits>
-KD_FUNCTION float to_float(Fixed<bits> x) {
-  const float y = static_cast<float>(x.units) * (1.0f / static_cast<float>(1 << bits));
-  return x.is_nan() ? __uint_as_float(0x7fc00000u) : y;
+KD_FUNCTION float to_float(Fixed<bits> x) { return static_cast<float>(x.units) * (1.0f / static_cast<float>(1 << bits)); }
+
+// 2^x with x = whole + fraction is 2^(1 + fraction) * 2^(whole - 1). A float in [1, 2) has 23 bits behind the point, where one
+// shift puts the fraction, with the whole part above it, in the place of an exponent. A longer fraction is rounded.
+
+/// whole + 126 and fraction where a float has exponent and fraction. For a whole part of -126 to 127; else mod 512.
+template <int bits>
+KD_FUNCTION unsigned exponent_and_fraction(Fixed<bits> x) {
+  const unsigned units = static_cast<unsigned>(x.units);
+  if constexpr (bits <= 23) return (units + (126u << bits)) << (23 - bits);
+  else if constexpr (bits == 24) return (units + (126u << 24) + 1) >> 1;
+  else return static_cast<unsigned>(((x.units >> (bits - 24)) + 1) >> 1) + (126u << 23);
 }
 
-/// The part of x behind the point, in [0, 1), and the whole number below x.
-template <int bits>
-KD_FUNCTION float fraction_of(Fixed<bits> x) {
-  return static_cast<float>(x.units & ((1 << bits) - 1)) * (1.0f / static_cast<float>(1 << bits));
-}
-template <int bits>
-KD_FUNCTION int whole_of(Fixed<bits> x) { return x.units >> bits; }
-
-/// 2^x as 2^fraction * 2^whole, the latter exact.
-template <int bits>
-KD_FUNCTION float approx_exp2(Fixed<bits> x) {
-  int whole = whole_of(x);
-  if (bits < 24) whole = whole < -252 ? -252 : whole > 255 ? 255 : whole;
-  const float y = scale_by_power_of_two(approx_exp2_normal(fraction_of(x)), whole);
-  return x.is_nan() ? __uint_as_float(0x7fc00000u) : y;
-}
-
-/// The same bits where the result is a normal number: 2^whole goes into the exponent.
+/// 2^x where the result is a normal number: the whole part is added to an exponent.
 template <int bits>
 KD_FUNCTION float approx_exp2_normal(Fixed<bits> x) {
-  const float y = approx_exp2_normal(fraction_of(x));
-  const unsigned scaled = __float_as_uint(y) + (static_cast<unsigned>(whole_of(x)) << 23);
-  return __uint_as_float(x.is_nan() ? 0x7fc00000u : scaled);
+  const unsigned parts = exponent_and_fraction(x), argument = (parts & 0x7fffffu) | 0x3f800000u;
+  return __uint_as_float(__float_as_uint(approx_exp2_normal(__uint_as_float(argument))) + parts - argument);
+}
+
+/// The same bits, and subnormal numbers, 0 and infinity too.
+template <int bits>
+KD_FUNCTION float approx_exp2(Fixed<bits> x) {
+  int whole = x.units >> bits;
+  if constexpr (bits > 23) whole += ((x.units & ((1 << bits) - 1)) + (1 << (bits - 24))) >> bits;  // rounded up to 1
+  else whole = whole < -251 ? -251 : whole > 256 ? 256 : whole;
+  const unsigned argument = (exponent_and_fraction(x) & 0x7fffffu) | 0x3f800000u;
+  return scale_by_power_of_two(approx_exp2_normal(__uint_as_float(argument)), whole - 1);
 }
 
 // ---- Four numbers at a time, in shared memory -------------------------------------------------------------------
