@@ -63,6 +63,14 @@ std::string write_problem(const std::filesystem::path& folder) {
   return "";
 }
 
+/// For what a compiler writes beside its result.
+bool is_spacious(const std::filesystem::path& place) {
+  constexpr std::uintmax_t enough = 32 << 20;
+  std::error_code error;
+  const std::filesystem::space_info space = std::filesystem::space(place, error);
+  return !error && space.available >= enough;
+}
+
 struct Choice {
   std::filesystem::path path;
   std::string origin;
@@ -88,10 +96,12 @@ TemporaryDirectory::TemporaryDirectory(const std::vector<std::filesystem::path>&
   const std::string chosen = environment_variable("TMPDIR");
   if (!chosen.empty() && chosen[0] == '/') places.push_back(chosen);
   places.insert(places.end(), {"/tmp", "/var/tmp"});
-  for (const std::filesystem::path& place : places) {
-    if (!place.empty()) path_ = make_temporary_in(place);
-    if (!path_.empty()) return;
-  }
+  for (const bool spacious_only : {true, false})
+    for (const std::filesystem::path& place : places) {
+      if (place.empty() || (spacious_only && !is_spacious(place))) continue;
+      path_ = make_temporary_in(place);
+      if (!path_.empty()) return;
+    }
 }
 
 TemporaryDirectory& TemporaryDirectory::operator=(TemporaryDirectory&& other) noexcept {

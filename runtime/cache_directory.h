@@ -13,7 +13,7 @@ namespace kdagen::runtime {
 class TemporaryDirectory {
  public:
   TemporaryDirectory() = default;
-  /// Made in the first of `parents` where that works; afterwards in $TMPDIR, /tmp, /var/tmp. Empty path if nowhere.
+  /// Made in the first of `parents`, $TMPDIR, /tmp, /var/tmp that works, one with 32 MiB of room if any has. Else empty.
   explicit TemporaryDirectory(const std::vector<std::filesystem::path>& parents);
   TemporaryDirectory(TemporaryDirectory&& other) noexcept { *this = std::move(other); }
   TemporaryDirectory& operator=(TemporaryDirectory&& other) noexcept;

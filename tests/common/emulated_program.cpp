@@ -28,12 +28,17 @@ EmulatedProgram::~EmulatedProgram() = default;
 
 const std::string& EmulatedProgram::graph() const { return program_->graph; }
 
+std::pair<std::string, runtime::Manifest> EmulatedProgram::emit(Pass pass, const std::string& arch) const {
+  Compilation compilation(program_->graph, pass == Pass::bwd ? Direction::bwd : Direction::fwd, program_->options);
+  emit::Emitted emitted = emit_kernel(compilation, arch);
+  return {std::move(emitted.text), std::move(emitted.manifest)};
+}
+
 runtime::Kernel& EmulatedProgram::kernel(Pass pass) {
   auto& kernel = program_->kernels[pass == Pass::bwd];
   if (!kernel) {
-    Compilation compilation(program_->graph, pass == Pass::bwd ? Direction::bwd : Direction::fwd, program_->options);
-    emit::Emitted emitted = emit_kernel(compilation, "sm_90");
-    kernel = runtime::make_emulated_kernel(emitted.text, emitted.manifest);
+    auto [text, manifest] = emit(pass);
+    kernel = runtime::make_emulated_kernel(std::move(text), std::move(manifest));
   }
   return *kernel;
 }

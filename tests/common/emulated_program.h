@@ -41,6 +41,8 @@ class EmulatedProgram {
 
   /// Errors of the compiler.
   runtime::Kernel& kernel(Pass pass);
+  /// Text and manifest, made anew.
+  std::pair<std::string, runtime::Manifest> emit(Pass pass, const std::string& arch = "sm_90") const;
   const std::string& graph() const;
 
  private:

@@ -146,6 +146,7 @@ TEST(Graph, LinesAreTheUsers) {
   EXPECT_EQ(g.output("y")["line"], line + 5);
 }
 
+// T069
 TEST(Graph, KeywordsAndPlainNamesPass) {
   const Graph g(graph_of([](Spec& s, const Options&, Axis t, Axis h, Axis d) {
     Value x = s.input("double", {t, h, d}), y = s.input("if_", {t, h, d});
@@ -177,6 +178,7 @@ struct Commas : std::numpunct<char> {
 };
 }  // namespace
 
+// T070
 TEST(Graph, LocaleChangesNothing) {
   const auto build = [] {
     return graph_of(

@@ -61,6 +61,7 @@ TEST_F(Plugin, AFileOutsideTheTree) {
   }
 }
 
+// T074
 TEST_F(Plugin, AChangedIncludeCountsWhateverItsTime) {
   const std::string path = write("spec.cpp", R"(#include <kdagen/kdagen.h>
 using namespace kdagen;

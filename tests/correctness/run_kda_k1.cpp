@@ -74,6 +74,7 @@ TEST(RunKdaK1, ArithmeticOfTheKernelOnTheCpu) {
   expect_close(cpu, text, 1e-3);
 }
 
+// T030
 TEST(RunKdaK1, DeadRowsGetZeros) {
   const Sizes sizes = packed(false);
   const RunCase call("kda_k1", precise, sizes);
@@ -107,6 +108,7 @@ TEST(RunKdaK1, BothPassesRecomputeTheSameBits) {
   for (const std::string& name : names) EXPECT_TRUE(relative_difference(forward.tensors.at(name), exact.tensors.at(name)) <= 1e-6) << name;
 }
 
+// T053
 TEST(RunKdaK1, SavedValuesAreHandedFromPassToPass) {
   const RunCase saving("kda_k1", precise_and({"save=g_c,e_T"}), packed(false)), plain("kda_k1", precise, packed(false));
   for (const char* on : {"cpu", "emulator"}) {

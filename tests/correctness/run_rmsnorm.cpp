@@ -97,6 +97,7 @@ TEST(RunRmsnormCalls, DoubleInputsAreTakenAsGivenOnTheCpu) {
   EXPECT_EQ(call.start("fwd", "emulator", in).code, 2);
 }
 
+// T043
 TEST(RunRmsnormCalls, NoRows) {
   const RunCase call("rmsnorm", options, {2, 0, 3});
   const TensorFile in = call.inputs("bwd");

@@ -37,6 +37,7 @@ TEST(Binding, WordsFollowTheManifest) {
   EXPECT_EQ(static_cast<int>(words.size()), argument_words(call.manifest));
 }
 
+// T022
 TEST(Binding, AbsentOptionalTensorIsANullPointer) {
   SampleCall call;
   call.remove("beta");

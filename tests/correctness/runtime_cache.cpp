@@ -65,6 +65,7 @@ class CacheTest : public ::testing::Test {
 
 }  // namespace
 
+// T076
 TEST_F(CacheTest, SecondRequestIsAHitAlsoForAnotherProcess) {
   EXPECT_TRUE(get("a", "object A").built);
   const CachedObject again = get("a", "never used");
@@ -82,6 +83,7 @@ TEST_F(CacheTest, SecondRequestIsAHitAlsoForAnotherProcess) {
   EXPECT_EQ(status.st_mode & 0777, 0700u);
 }
 
+// T073
 TEST_F(CacheTest, EveryPartOfTheKeyCounts) {
   std::set<std::string> digests;
   CacheKey key = key_of("a");
@@ -99,6 +101,7 @@ TEST_F(CacheTest, EveryPartOfTheKeyCounts) {
   EXPECT_EQ(key_of("a").digest(), key_of("a").digest());
 }
 
+// T080
 TEST_F(CacheTest, DamageIsReportedOnceAndRepaired) {
   const std::vector<std::function<void(const std::filesystem::path&)>> damages{
       [](const auto& path) { spill(path, ""); },
@@ -138,6 +141,7 @@ TEST_F(CacheTest, DamageIsReportedOnceAndRepaired) {
     }
 }
 
+// T078
 TEST_F(CacheTest, EntryOfAnotherKeyUnderTheRightNameIsNotUsed) {
   get("other", "object of another key");
   std::filesystem::rename(entry("other", ".bin"), entry("a", ".bin"));
@@ -147,6 +151,7 @@ TEST_F(CacheTest, EntryOfAnotherKeyUnderTheRightNameIsNotUsed) {
   EXPECT_NE(warnings[0].find("another key"), std::string::npos);
 }
 
+// T081
 TEST_F(CacheTest, SixteenProcessesBuildOnce) {
   struct Shared {
     std::atomic<int> waiting, builds;
@@ -179,6 +184,34 @@ TEST_F(CacheTest, SixteenProcessesBuildOnce) {
   ::munmap(shared, sizeof(Shared));
 }
 
+TEST_F(CacheTest, T081SixteenProcessesWithKeysOfTheirOwn) {
+  constexpr int processes = 16;
+  std::vector<pid_t> children;
+  for (int i = 0; i < processes; ++i)
+    children.push_back(start_child([&, i] { return get("key " + std::to_string(i), "object " + std::to_string(i)).built ? 0 : 1; }));
+  for (const pid_t child : children) EXPECT_EQ(wait_for(child), 0);
+  for (int i = 0; i < processes; ++i) EXPECT_EQ(get("key " + std::to_string(i), "never used").bytes, "object " + std::to_string(i));
+  EXPECT_EQ(builds, 0);
+  EXPECT_EQ(files_in(folder).size(), 2u * processes);
+}
+
+// Whatever happens to a write, the build at hand is used.
+TEST_F(CacheTest, T083AFolderThatVanishesCostsTheEntryOnly) {
+  const CachedObject object = cache->get(key_of("a"), [&] {
+    std::filesystem::remove_all(folder);
+    CachedObject fresh;
+    fresh.bytes = "object A";
+    return fresh;
+  });
+  EXPECT_EQ(object.bytes, "object A");
+  EXPECT_TRUE(object.file.empty());
+  EXPECT_EQ(warnings.size(), 1u);
+  std::filesystem::create_directories(folder / "objects");
+  EXPECT_EQ(get("a", "object A").bytes, "object A");
+  EXPECT_FALSE(get("a", "never used").built);
+}
+
+// T091
 TEST_F(CacheTest, ThreadsBuildOnce) {
   std::atomic<int> built = 0;
   std::vector<std::thread> threads;
@@ -196,6 +229,7 @@ TEST_F(CacheTest, ThreadsBuildOnce) {
   EXPECT_EQ(built, 1);
 }
 
+// T111
 TEST_F(CacheTest, AFailedBuildLeavesNothingAndFailsAgainTheSameWay) {
   const auto fail = [&] {
     return cache->get(key_of("bad"), []() -> CachedObject { throw kdagen::ToolchainError("refused"); });

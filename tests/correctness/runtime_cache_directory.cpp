@@ -74,8 +74,10 @@ TEST_F(CacheDirectoryTest, RelativeXdgFolderIsIgnoredAndAnEmptyVariableIsNone) {
   EXPECT_EQ(choose_cache_directory().origin, "HOME");
 }
 
+// T108
 TEST_F(CacheDirectoryTest, NoVariableAtAll) { expect_private("HOME"); }
 
+// T108
 TEST_F(CacheDirectoryTest, PathIsAFile) {
   spill(place.path() / "file", "");
   WithVariable set("KDAGEN_CACHE_DIR", (place.path() / "file").string());
@@ -104,6 +106,7 @@ TEST_F(CacheDirectoryTest, FolderOfAnotherUser) {
   expect_private("another user");
 }
 
+// T108
 TEST_F(CacheDirectoryTest, FolderThatCannotBeWritten) {
   const std::filesystem::path folder = place.path() / "closed";
   std::filesystem::create_directory(folder);
@@ -122,6 +125,7 @@ TEST_F(CacheDirectoryTest, FolderThatCannotBeWritten) {
             0);
 }
 
+// T108
 TEST_F(CacheDirectoryTest, TooLongAPath) {
   std::string path = place.path().string();
   for (int i = 0; i < 60; ++i) path += "/" + std::string(100, 'x');
@@ -129,6 +133,7 @@ TEST_F(CacheDirectoryTest, TooLongAPath) {
   expect_private("cannot create");
 }
 
+// T109
 TEST_F(CacheDirectoryTest, MissingTemporaryFolderFallsBackToTheCacheOrTmp) {
   WithVariable set("TMPDIR", (place.path() / "missing").string());
   EXPECT_TRUE(TemporaryDirectory(std::vector<std::filesystem::path>{}));

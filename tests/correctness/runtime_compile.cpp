@@ -69,6 +69,7 @@ TEST_P(Compile, CubinWithAResourceReportAndAHitAfterwards) {
   EXPECT_EQ(text.image.find(place.path().string()), std::string::npos);
 }
 
+// T107
 TEST_P(Compile, PtxForADeviceThatIsNewerThanTheCompiler) {
   options.newer_device = true;
   const CompiledText text = compile(row_scale_text, "sm_990", options, *cache);
@@ -86,6 +87,7 @@ TEST_P(Compile, NoContractionOfMultiplyAndAdd) {
   EXPECT_THAT(compiled.image, HasSubstr("mul.rn.f32"));
 }
 
+// T111
 TEST_P(Compile, RefusedTextShowsTheCompilersWordsEachTime) {
   for (int i = 0; i < 2; ++i) try {
       compile("extern \"C\" __global__ void f() { no_such_function(); }", "sm_90", options, *cache);
@@ -98,6 +100,7 @@ TEST_P(Compile, RefusedTextShowsTheCompilersWordsEachTime) {
   EXPECT_TRUE(cache->list().empty());
 }
 
+// T107
 TEST_P(Compile, ArchitecturesByBlame) {
   EXPECT_THROW(compile(row_scale_text, "sm_60", options, *cache), kdagen::UsageError);
   EXPECT_THROW(compile(row_scale_text, "banana", options, *cache), kdagen::UsageError);
@@ -112,6 +115,7 @@ TEST_P(Compile, ArchitecturesByBlame) {
   }
 }
 
+// T072 T073 T075
 TEST(CompileKey, DependsOnTextOptionsArchAndCompiler) {
   try {
     find_compiler(CompilerChoice::nvrtc);
@@ -140,6 +144,7 @@ TEST(CompileKey, DependsOnTextOptionsArchAndCompiler) {
 }
 
 // nvcc reads options from the environment; they must not slip past the key.
+// T077
 TEST(CompileKey, OptionsFromTheEnvironmentHaveNoEffect) {
   try {
     find_compiler(CompilerChoice::nvcc);
@@ -163,6 +168,7 @@ TEST(CompileHost, SharedObjectAndRefusal) {
   EXPECT_THROW(compile_host("int f() { return no_such_name; }", {}), CompileError);
 }
 
+// T107
 TEST(Targets, FallBack) {
   const Compiler compiler{CompilerChoice::nvcc, "", "13.0", {75, 80, 86, 90, 100, 120}};
   EXPECT_EQ(choose_target(compiler, {90, "a"}, true).arch.sm(), "sm_90a");
@@ -209,6 +215,7 @@ TEST(Compilers, MissingOnesSayWhatIsWrongAndHowToGetThem) {
 }
 
 // A compiler that reports another version has other entries.
+// T075
 TEST(Compilers, VersionIsPartOfTheKey) {
   const Scratch place = scratch();
   std::set<std::string> digests;

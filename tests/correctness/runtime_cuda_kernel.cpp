@@ -61,6 +61,7 @@ class CudaKernelTest : public ::testing::Test {
 
 }  // namespace
 
+// T099 T100
 TEST_F(CudaKernelTest, LaunchesInOrderOnTheStreamWithOneWorkspace) {
   with_fake_driver([](auto fake) {
     const auto kernel = kernel_for_tests();
@@ -77,6 +78,8 @@ TEST_F(CudaKernelTest, LaunchesInOrderOnTheStreamWithOneWorkspace) {
     EXPECT_EQ(fake().launches[0].grid[0], 2u * 3 * 3);
     EXPECT_EQ(fake().launches[0].block, 8u);
     EXPECT_EQ(fake().launches[1].entry, "finish");
+    EXPECT_EQ(device_info(1).arch, "sm_90");  // the other one is sm_80
+    EXPECT_EQ(device_info(1).multiprocessors, 101);
     for (const FakeLaunch& launch : fake().launches) {
       EXPECT_EQ(launch.device, 1);
       EXPECT_EQ(launch.stream, stream.get());
@@ -111,6 +114,7 @@ TEST_F(CudaKernelTest, PackedCallChecksWhereTheOffsetsAre) {
   });
 }
 
+// T097 T098
 TEST_F(CudaKernelTest, OneLoadADeviceAndTheCallersContextStays) {
   with_fake_driver([](auto fake) {
     const auto kernel = kernel_for_tests();
@@ -131,6 +135,7 @@ TEST_F(CudaKernelTest, OneLoadADeviceAndTheCallersContextStays) {
   });
 }
 
+// T097
 TEST_F(CudaKernelTest, MemoryOfTheWrongKindIsRefused) {
   with_fake_driver([](auto fake) {
     const auto kernel = kernel_for_tests();
@@ -154,6 +159,7 @@ TEST_F(CudaKernelTest, MemoryOfTheWrongKindIsRefused) {
   });
 }
 
+// T102
 TEST_F(CudaKernelTest, FirstUseInsideACaptureAsksForAWarmUp) {
   with_fake_driver([](auto fake) {
     const auto kernel = kernel_for_tests();
@@ -169,6 +175,7 @@ TEST_F(CudaKernelTest, FirstUseInsideACaptureAsksForAWarmUp) {
   });
 }
 
+// T043 T099
 TEST_F(CudaKernelTest, NothingToLaunchZeroesOnTheStream) {
   with_fake_driver([](auto fake) {
     const auto kernel = kernel_for_tests();
@@ -204,6 +211,7 @@ TEST_F(CudaKernelTest, WorkspaceOfTheCaller) {
   });
 }
 
+// T095 T096
 TEST_F(CudaKernelTest, FaultsNameTheirCause) {
   with_fake_driver([](auto fake) {
     DeviceCase call(0, RowScaleCase(1, 4, 1));
@@ -236,6 +244,7 @@ TEST_F(CudaKernelTest, FaultsNameTheirCause) {
   });
 }
 
+// T112
 TEST_F(CudaKernelTest, ALostContextIsReportedAsSuchEachTime) {
   with_fake_driver([](auto fake) {
     const auto kernel = kernel_for_tests();
@@ -252,6 +261,7 @@ TEST_F(CudaKernelTest, ALostContextIsReportedAsSuchEachTime) {
   });
 }
 
+// T106
 TEST_F(CudaKernelTest, ForkedChildOfAUserOfTheDeviceIsToldSo) {
   with_fake_driver([](auto) {
     kernel_for_tests()->warm_up(0);

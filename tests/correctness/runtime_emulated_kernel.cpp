@@ -45,6 +45,7 @@ TEST(EmulatedKernel, PackedWithEmptySequencesAndDeadRows) {
 
 // Strides that are no multiple of four elements, and pointers moved by one element, take the other entry; the emulator
 // would report a misaligned access otherwise.
+// T046
 TEST(EmulatedKernel, EveryAlignment) {
   for (const std::int64_t shift : {0, 1, 2})
     for (const std::int64_t spread : {0, 1, 4}) {
@@ -54,6 +55,7 @@ TEST(EmulatedKernel, EveryAlignment) {
     }
 }
 
+// T043
 TEST(EmulatedKernel, NothingToDoZeroesTheOutputs) {
   RowScaleCase none(0, 5, 2), no_tokens(2, 0, 2), no_sequences(1, 5, 2);
   no_sequences.pack({0}, OffsetType::i32);
@@ -64,6 +66,7 @@ TEST(EmulatedKernel, NothingToDoZeroesTheOutputs) {
   no_sequences.expect_right();
 }
 
+// T091
 TEST(EmulatedKernel, SeveralThreadsAtOnce) {
   std::vector<std::thread> threads;
   for (int i = 0; i < 4; ++i)

@@ -139,6 +139,7 @@ TEST(TensorMap, ManifestsWithMapsAndAliasesAreReadAsWritten) {
   EXPECT_EQ(again.tensors.back().may_alias, "x");
 }
 
+// T061
 TEST(Aliasing, AnOutputMayBeItsInputElementByElement) {
   SampleCall call = staged_call();
   EXPECT_EQ(call.bind().tensors.back().data, call["x"].data);

@@ -66,6 +66,7 @@ TEST_F(TuningStoreTest, TimesThatAreNoneAreNotKept) {
   EXPECT_TRUE(store().entries(key).empty());
 }
 
+// T084 T085 T086 T087
 TEST_F(TuningStoreTest, KeysDoNotMix) {
   store().add_timing(key, "threads=128", 3);
   for (const TuningKey& other : {TuningKey{"f", key.compiler, key.shape}, TuningKey{key.text_hash, "nvcc", key.shape},
@@ -89,6 +90,7 @@ TEST_F(TuningStoreTest, NearestShapeClass) {
   EXPECT_FALSE(store().nearest({"f", key.compiler, key.shape}));
 }
 
+// T085
 TEST_F(TuningStoreTest, ShapeClassCountsTilesOfAllHeads) {
   Problem problem;
   problem.batch = problem.sequences = 2, problem.tokens = 9, problem.heads = 5;  // chunk 4: 2 * 3 * 5 = 30 tiles
@@ -97,6 +99,7 @@ TEST_F(TuningStoreTest, ShapeClassCountsTilesOfAllHeads) {
   EXPECT_EQ(shape_class(row_scale_manifest(), problem), (ShapeClass{true, 5}));
 }
 
+// T084 T086
 TEST_F(TuningStoreTest, DamageIsKeptAsideWithAWarning) {
   const std::filesystem::path file = store().file();
   const auto edited = [](const std::string& good, const std::string& from, const std::string& to) {
@@ -139,6 +142,7 @@ TEST_F(TuningStoreTest, AFolderThatCannotBeWrittenCostsTheTimingsOnly) {
   EXPECT_THAT(warnings[0], HasSubstr("timings are not kept"));
 }
 
+// T082
 TEST_F(TuningStoreTest, TwoProcessesKeepEachOthersTimings) {
   constexpr int processes = 2, rounds = 12;
   std::vector<pid_t> children;
@@ -158,6 +162,7 @@ TEST_F(TuningStoreTest, TwoProcessesKeepEachOthersTimings) {
   EXPECT_TRUE(warnings.empty());
 }
 
+// T082
 TEST_F(TuningStoreTest, AKilledWriterLeavesAWholeFile) {
   std::size_t known = 0;
   for (int round = 0; round < 6; ++round) {

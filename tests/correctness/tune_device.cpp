@@ -105,6 +105,7 @@ TEST_F(TuneDevice, WithoutTimeTheDefaultIsTimedAndStored) {
   });
 }
 
+// T086 T088
 TEST_F(TuneDevice, TunedIsTheFastestStoredThatStillPasses) {
   on_stand_in([] {
     Compilation compilation = compilation_of("rmsnorm", Direction::fwd, {{"schedule", "tuned"}});

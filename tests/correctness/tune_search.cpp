@@ -163,6 +163,7 @@ TEST_F(TuneSearch, AllAreTriedWhenThereIsTime) {
   for (const Candidate& candidate : all) EXPECT_LE(result.ms, MadeUp::time_of(candidate.schedule));
 }
 
+// T089
 TEST_F(TuneSearch, SpillsAndOtherBitsAreRejected) {
   bench.spilling = {"34112"};
   bench.unequal_anywhere = {"34102", "34012"};

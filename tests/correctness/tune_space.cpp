@@ -55,6 +55,7 @@ ScheduleFigures figures(int threads, int blocks, int stages, int shared, int slo
 
 }  // namespace
 
+// T089 T090
 TEST(TuneSpace, EveryCandidateIsTakenAsItIsNamedAndFits) {
   Compilation bthd = compilation_of("rmsnorm", Direction::bwd);
   expect_sound(tune::candidates(bthd, "sm_90", large), bthd, "sm_90", large);

@@ -34,6 +34,7 @@ Gradients gradients(const std::function<Value(Value, Value, Axis)>& formula, std
   return {result.tensors.at("da").values, result.tensors.at("db").values};
 }
 
+// T059
 TEST(Kinks, TiesOfMaxAndMinAreSharedHalfAndHalf) {
   for (auto f :
        {+[](Value a, Value b, Axis) { return max(a, b); }, +[](Value a, Value b, Axis) { return min(a, b); }}) {
@@ -47,6 +48,7 @@ TEST(Kinks, TiesOfMaxAndMinAreSharedHalfAndHalf) {
   EXPECT_EQ(g.db[1], 1);
 }
 
+// T059
 TEST(Kinks, ReluIsMaxWithZero) {
   auto g = gradients([](Value a, Value, Axis) { return relu(a); }, {-1, 0, 2}, {});
   EXPECT_EQ(g.da[0], 0);
@@ -54,6 +56,7 @@ TEST(Kinks, ReluIsMaxWithZero) {
   EXPECT_EQ(g.da[2], 1);
 }
 
+// T062
 TEST(Kinks, ClampPassesAtItsBounds) {
   auto g = gradients([](Value a, Value, Axis) { return clamp(a, 0, 1); }, {-1, 0, 0.5, 1, 2}, {});
   EXPECT_EQ(std::vector<double>(g.da.begin(), g.da.begin() + 5), (std::vector<double>{0, 1, 1, 1, 0}));
@@ -65,6 +68,7 @@ TEST(Kinks, MaximumOverColumnsIsSharedEvenly) {
   EXPECT_EQ(g.da[4], 0.0);
 }
 
+// T017 T018
 TEST(Kinks, NormOfZeroVectorBehindGuard) {
   std::vector<double> zeros(16, 0.0);
   auto guarded = gradients([](Value a, Value, Axis d) { return max(sqrt(sum(a * a, d)), 1e-10) + 0.0 * a; }, zeros, {});

@@ -71,6 +71,7 @@ TEST(CliRefused, FormsThatPass) {
   EXPECT_EQ(kdagen::testing::kdagen(with({"ranges", "kda_k1", "--set", "chunk=8"}, too_deep)).code, 0);
 }
 
+// T003
 TEST(CliRefused, HalfPrecisionCannotHoldGrowingFactors) {
   const Outcome outcome = kdagen::testing::kdagen({"emit", "kda_k1", "--set", "out=fp16"});
   EXPECT_EQ(outcome.code, 2);

@@ -59,11 +59,13 @@ class CliRunFile : public ::testing::Test {
 
 }  // namespace
 
+// T022
 TEST_F(CliRun, MissingInput) {
   input_.tensors.erase("dy");
   EXPECT_THAT(refused_everywhere(), AllOf(HasSubstr("\"dy\""), HasSubstr("missing"), HasSubstr("[B,T,H,D]")));
 }
 
+// T022
 TEST_F(CliRun, UnknownInput) {
   input_.tensors["wieght"] = tensor("weight");
   EXPECT_THAT(refused_everywhere(), AllOf(HasSubstr("\"wieght\""), HasSubstr("did you mean weight?")));

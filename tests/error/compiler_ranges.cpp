@@ -49,6 +49,7 @@ std::string refusal(const std::function<Spec(const Options&)>& make, OptionTexts
   return "";
 }
 
+// T001
 TEST(RangeRefusal, InverseDecayUpToTheLimit) {
   for (bool backward : {false, true}) {
     for (auto bound : {"-5", "-5.5", "-5.54"}) EXPECT_EQ(refusal(Decay{-1}, {{"bound", bound}}, backward), "") << bound;
@@ -129,11 +130,13 @@ Spec unbounded(const Options& o) {
   return s;
 }
 
+// T002
 TEST(RangeRefusal, UnboundedGateNamesFormsThatPass) {
   EXPECT_THAT(refusal(unbounded), AllOf(HasSubstr("no upper bound"), HasSubstr("bounds(lower, upper) on gate"),
                                         HasSubstr("2^(total - cumsum)")));
 }
 
+// T003
 TEST(RangeRefusal, Fp16OutputOfAGrowingFactor) {
   EXPECT_THAT(refusal(Decay{-1}, {{"out", "fp16"}}),
               AllOf(HasSubstr("fp16"), HasSubstr("65504"), HasSubstr("out.y=bf16")));

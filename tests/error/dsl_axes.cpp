@@ -3,6 +3,7 @@
 
 using namespace kdagen;
 
+// T110
 TEST(AxisErrors, ReductionsNeedTheAxis) {
   EXPECT_REFUSED(sum(w, d), "sum over d: w (line LINE) has the axes {t, h}; reduce over one of these");
   EXPECT_REFUSED(max(x, Axes{}), "max_reduce over no axis; name at least one, for instance sum(x, d)");
@@ -12,6 +13,7 @@ TEST(AxisErrors, ReductionsNeedTheAxis) {
                  "sum(x, t) / (last(index(t), t) + 1.0)");
 }
 
+// T110
 TEST(AxisErrors, ScansRunAlongRows) {
   EXPECT_REFUSED(cumsum(x, d), "cumsum over d: it runs along the row axis only");
   EXPECT_REFUSED(total(x, d), "total over d: it runs along the row axis only; sum reduces over any axis");

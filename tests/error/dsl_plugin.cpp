@@ -49,6 +49,7 @@ class PluginErrors : public ::testing::Test {
 
 }  // namespace
 
+// T111
 TEST_F(PluginErrors, CompileErrorsNameTheUsersLine) {
   const std::string path =
       write("static Spec f(const Options& o) {\n  return Specc(\"f\", \"\", o);\n}\nKDAGEN_SPEC(f, f)\n");

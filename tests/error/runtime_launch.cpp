@@ -43,6 +43,7 @@ void pack(SampleCall& call) {
 
 TEST(LaunchErrors, TheUnchangedCallIsRight) { EXPECT_EQ(refusal(SampleCall()), ""); }
 
+// T022 T079
 TEST(LaunchErrors, Tensors) {
   EXPECT_THAT(refusal_after([](auto& c) { c.remove("weight"); }),
               AllOf(HasSubstr("\"weight\""), HasSubstr("missing"), HasSubstr("[H,D]")));
@@ -61,6 +62,7 @@ TEST(LaunchErrors, Tensors) {
   EXPECT_THAT(refusal_after([](auto& c) { c["dy"].device_ordinal = -1; }), HasSubstr("host"));
 }
 
+// T022 T045
 TEST(LaunchErrors, ShapesAndStrides) {
   EXPECT_THAT(refusal_after([](auto& c) { c["x"].shape[1] = 34; }),
               AllOf(HasSubstr("[2,34,3,128]"), HasSubstr("[B,T,H,D]"), HasSubstr("[2,33,3,128]")));
@@ -91,6 +93,7 @@ TEST(LaunchErrors, Sizes) {
               HasSubstr("63 bits"));
 }
 
+// T036
 TEST(LaunchErrors, Offsets) {
   EXPECT_THAT(refusal_after(pack), AllOf(HasSubstr("cu_seqlens"), HasSubstr("batch 1")));
   EXPECT_THAT(refusal_after([](auto& c) { c.problem.cu_seqlens = offsets; }), HasSubstr("dtype"));
@@ -116,6 +119,7 @@ TEST(LaunchErrors, Offsets) {
               HasSubstr("fixed length"));
 }
 
+// T061
 TEST(LaunchErrors, Aliasing) {
   EXPECT_THAT(refusal_after([](auto& c) { c["dx"].data = c["x"].data; }),
               AllOf(HasSubstr("\"dx\""), HasSubstr("\"x\"")));

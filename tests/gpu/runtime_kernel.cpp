@@ -64,6 +64,7 @@ Function driver_function(const char* name) {
 INSTANTIATE_TEST_SUITE_P(Compilers, OnDevice, ::testing::Values(CompilerChoice::nvrtc, CompilerChoice::nvcc),
                          [](const auto& info) { return std::string(name_of(info.param)); });
 
+// T046
 TEST_P(OnDevice, FixedLengthEveryAlignment) {
   for (const std::int64_t tokens : {1, 5, 300})
     for (const std::int64_t shift : {0, 1, 2})
@@ -75,12 +76,14 @@ TEST_P(OnDevice, Packed) {
   launch_and_check(packed(1000, 3, {0, 999}, OffsetType::i64));
 }
 
+// T043
 TEST_P(OnDevice, NothingToDo) {
   launch_and_check(RowScaleCase(0, 5, 2));
   launch_and_check(RowScaleCase(2, 0, 2));
   launch_and_check(packed(5, 2, {0}, OffsetType::i64));
 }
 
+// T091
 TEST_P(OnDevice, SeveralThreadsAtOnce) {
   std::vector<std::thread> threads;
   for (int i = 0; i < 8; ++i)
@@ -91,6 +94,7 @@ TEST_P(OnDevice, SeveralThreadsAtOnce) {
 }
 
 // Memory freed by one launch and filled by others at once must not be its workspace.
+// T101
 TEST_P(OnDevice, WorkspaceIsOrderedByTheStream) {
   DeviceCase call(0, RowScaleCase(2, 64, 4));
   Stream stream(0), other(0);
@@ -108,6 +112,7 @@ TEST_P(OnDevice, WorkspaceIsOrderedByTheStream) {
   second.expect_right();
 }
 
+// T102 T103 T105
 TEST_P(OnDevice, CaptureAndReplay) {
   const auto begin = driver_function<int (*)(void*, int)>("cuStreamBeginCapture_v2");
   const auto end = driver_function<int (*)(void*, void**)>("cuStreamEndCapture");
@@ -147,6 +152,7 @@ TEST_P(OnDevice, CaptureAndReplay) {
   call.expect_right();
 }
 
+// T097
 TEST_P(OnDevice, EveryDevice) {
   for (int device = 0; device < driver_status().device_count; ++device) launch_and_check(RowScaleCase(1, 9, 2), device);
 }
@@ -196,6 +202,7 @@ TEST_P(OnDevice, DISABLED_Fault) {
     }
 }
 
+// T112
 TEST_P(OnDevice, AFaultIsReportedAsLostContextFromThenOn) {
   const ProcessResult result = run_process({"/proc/self/exe", "--gtest_also_run_disabled_tests",
                                             "--gtest_filter=*DISABLED_Fault/" + std::string(name_of(GetParam()))});

@@ -2,6 +2,7 @@
 #include "tools/execute/run.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <set>
 
@@ -133,6 +134,27 @@ class Run {
     for (auto& [name, tensor] : tensors_) refs.push_back(runtime::ref(name, tensor));
     runtime::bind_tensors(manifest_, problem_, refs);
     runtime::check_offsets(problem_);
+    for (auto input : kernel().block().getOps<kda::InputOp>()) check_promise(input);
+  }
+
+  /// A spec's ranges are proven from the bounds of its inputs. NaN is let through: it shows in the results.
+  void check_promise(kda::InputOp input) {
+    const auto given = tensors_.find(input.getTensor().str());
+    if (given == tensors_.end() || (!input.getLower() && !input.getUpper())) return;
+    const double lower = input.getLower() ? input.getLower()->convertToDouble() : -INFINITY;
+    const double upper = input.getUpper() ? input.getUpper()->convertToDouble() : INFINITY;
+    const runtime::TensorInfo& info = *manifest_.find_tensor(given->first);
+    const evaluator::Instance instance = instance_of(problem_);
+    int64_t live = 0;
+    for (const int64_t length : instance.seqlens) live += length;
+    const DenseIndex index(manifest_, info, instance);
+    const int64_t end = runtime::is_row_tensor(manifest_, info) && instance.rows() > 0 ? index.size() / instance.rows() * live : index.size();
+    for_each_element(index, given->second.shape, [&](int64_t element, int64_t dense) {
+      const double value = given->second.get(element);
+      if (dense >= 0 && dense < end && (value < lower || value > upper))
+        throw UsageError(fmt::format("tensor \"{}\" of {} holds {} at element {}; the spec promises {} to {}", given->first,
+                                     manifest_.kernel, value, element, lower, upper));
+    });
   }
 
   void evaluate() {
