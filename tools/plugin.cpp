@@ -2,8 +2,13 @@
 #include "tools/plugin.h"
 
 #include <dlfcn.h>
+#include <fcntl.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
 #include <filesystem>
 #include <memory>
 #include <vector>
@@ -80,27 +85,78 @@ Function* find_function(const Handle& handle, const char* name) {
   return reinterpret_cast<Function*>(dlsym(handle.get(), name));
 }
 
+enum class Verdict : char { graph = 'g', spec_error = 's', usage_error = 'u', toolchain_error = 't' };
+/// A verdict's letter, and the graph or the message.
+using Answer = std::string;
+Answer answer(Verdict verdict, const std::string& text) { return static_cast<char>(verdict) + text; }
+
 /// Loads the plug-in and asks for the graph; `options` as lines (kdagen/registry.h).
-std::string ask(const fs::path& plugin, const std::string& source, const std::string& options) {
+Answer ask(const fs::path& plugin, const std::string& source, const std::string& options) {
   const Handle handle(dlopen(plugin.c_str(), RTLD_NOW | RTLD_LOCAL), dlclose);
-  if (!handle) throw ToolchainError("cannot load the plug-in of " + source + ": " + dlerror());
+  if (!handle) return answer(Verdict::toolchain_error, "cannot load the plug-in of " + source + ": " + dlerror());
   const auto schema = find_function<int()>(handle, "kdagen_spec_schema");
   const auto graph = find_function<int(const char*, char**, char**)>(handle, "kdagen_spec_graph");
   const auto release = find_function<void(char*)>(handle, "kdagen_spec_free");
   if (!schema || !graph || !release)
-    throw SpecError(source + ":1: error: the file registers no spec; end it with KDAGEN_SPEC(name, function)");
+    return answer(Verdict::spec_error, source + ":1: error: the file registers no spec; end it with KDAGEN_SPEC(name, function)");
   if (schema() != graph_schema)
-    throw SpecError(
-        fmt::format("{}:1: error: the spec includes DSL headers of schema {}, this program's are {}; "
-                    "include <kdagen/kdagen.h> and no copy of it",
-                    source, schema(), graph_schema));
+    return answer(Verdict::spec_error,
+                  fmt::format("{}:1: error: the spec includes DSL headers of schema {}, this program's are {}; "
+                              "include <kdagen/kdagen.h> and no copy of it",
+                              source, schema(), graph_schema));
   char *bytes = nullptr, *error = nullptr;
   const int status = graph(options.c_str(), &bytes, &error);
   const std::unique_ptr<char, void (*)(char*)> owned_bytes(bytes, release), owned_error(error, release);
-  if (status == 0 && bytes) return bytes;
-  const std::string message = error ? error : source + ":1: error: the spec handed over nothing";
-  if (status == 2) throw UsageError(message);
-  throw SpecError(message);
+  if (status == 0 && bytes) return answer(Verdict::graph, bytes);
+  return answer(status == 2 ? Verdict::usage_error : Verdict::spec_error,
+                error ? error : source + ":1: error: the spec handed over nothing");
+}
+
+/// Everything from the file until all writers have closed it.
+std::string read_to_end(int file) {
+  std::string text;
+  char buffer[4096];
+  for (ssize_t count; (count = read(file, buffer, sizeof buffer)) != 0;) {
+    if (count < 0 && errno != EINTR) break;
+    if (count > 0) text.append(buffer, static_cast<std::size_t>(count));
+  }
+  return text;
+}
+
+/// ask() in a child process: a spec is its user's code, and may crash or end the process that runs it.
+std::string ask_apart(const fs::path& plugin, const std::string& source, const std::string& options) {
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0) throw ToolchainError(std::string("cannot make a pipe: ") + std::strerror(errno));
+  std::fflush(nullptr);
+  const pid_t child = fork();
+  if (child == 0) {
+    const Answer text = ask(plugin, source, options) + '.';  // the end, so that a part is no answer
+    for (std::size_t done = 0; done < text.size();) {
+      const ssize_t count = write(ends[1], text.data() + done, text.size() - done);
+      if (count < 0 && errno != EINTR) _exit(1);
+      done += count < 0 ? 0 : static_cast<std::size_t>(count);
+    }
+    _exit(0);
+  }
+  close(ends[1]);
+  const std::string text = child < 0 ? "" : read_to_end(ends[0]);
+  close(ends[0]);
+  if (child < 0) throw ToolchainError(std::string("cannot start a process for the spec: ") + std::strerror(errno));
+  int status = 0;
+  while (waitpid(child, &status, 0) < 0 && errno == EINTR) continue;
+  if (WIFSIGNALED(status))
+    throw SpecError(fmt::format("{}:1: error: the spec crashed: {}", source, strsignal(WTERMSIG(status))));
+  if (text.size() < 2 || text.back() != '.')
+    throw SpecError(fmt::format("{}:1: error: the spec ended the process (exit code {}) before it handed over a graph", source,
+                                WEXITSTATUS(status)));
+  const std::string rest = text.substr(1, text.size() - 2);
+  switch (static_cast<Verdict>(text[0])) {
+    case Verdict::graph: return rest;
+    case Verdict::usage_error: throw UsageError(rest);
+    case Verdict::toolchain_error: throw ToolchainError(rest);
+    case Verdict::spec_error: break;
+  }
+  throw SpecError(rest);
 }
 
 }  // namespace
@@ -120,9 +176,9 @@ std::string plugin_graph(const std::string& path, const std::map<std::string, st
   const runtime::CachedObject object = cache.get(key, [&] {
     return runtime::CachedObject{compile(compiler, text, source, scratch.path()), {}, {}, false};
   });
-  if (!object.file.empty()) return ask(object.file, source, lines);
+  if (!object.file.empty()) return ask_apart(object.file, source, lines);
   write_whole(scratch.path() / "uncached.so", object.bytes);
-  return ask(scratch.path() / "uncached.so", source, lines);
+  return ask_apart(scratch.path() / "uncached.so", source, lines);
 }
 
 }  // namespace kdagen

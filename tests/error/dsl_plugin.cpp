@@ -86,6 +86,29 @@ KDAGEN_SPEC(f, f))");
   EXPECT_THAT(message<kdagen::UsageError>(path, {{"a\nb", "1"}}), HasSubstr("one line KEY=VALUE"));
 }
 
+// A spec is its user's code: whatever it does to its process, this one goes on, and does not take it for success.
+TEST_F(PluginErrors, SpecsThatEndTheirProcess) {
+  const std::string path = write(R"(#include <cstdlib>
+static Spec f(const Options& o) {
+  const std::string fault = o.choice("fault", "none", {"none", "abort", "address", "exit"});
+  if (fault == "abort") std::abort();
+  if (fault == "address") *reinterpret_cast<volatile int*>(8) = 1;
+  if (fault == "exit") std::exit(0);
+  Spec s("f", "", o);
+  Axis t = s.rows("t"), h = s.heads("h"), d = s.features("d");
+  s.output("y", 2.0 * s.input("x", {t, h, d}));
+  return s;
+}
+KDAGEN_SPEC(f, f))");
+  EXPECT_EQ(message<kdagen::SpecError>(path, {{"fault", "abort"}}), path + ":1: error: the spec crashed: Aborted");
+  EXPECT_EQ(message<kdagen::SpecError>(path, {{"fault", "address"}}), path + ":1: error: the spec crashed: Segmentation fault");
+  EXPECT_EQ(message<kdagen::SpecError>(path, {{"fault", "exit"}}),
+            path + ":1: error: the spec ended the process (exit code 0) before it handed over a graph");
+  EXPECT_THAT(kdagen::graph_bytes(path, {}), HasSubstr("\"outputs\""));
+  std::ofstream(folder / "loading.cpp") << "struct A { A() { __builtin_trap(); } } a;\n#include <kdagen/kdagen.h>\n";
+  EXPECT_THAT(message<kdagen::SpecError>((folder / "loading.cpp").string()), HasSubstr("the spec crashed"));
+}
+
 TEST_F(PluginErrors, NoRegistration) {
   std::ofstream(folder / "nothing.cpp") << "int nothing;\n";
   const std::string path = (folder / "nothing.cpp").string();
