@@ -158,7 +158,7 @@ TEST(Judge, ParameterRuleIsPerHead) {
   Criteria criteria;
   criteria.layout = {2, 2};
   criteria.terms = &terms;
-  criteria.terms_factor = 6 * 1e-6;  // allows 6e-6 * 5 = 3e-5 a head
+  criteria.terms_factor = {6 * 1e-6};  // allows 6e-6 * 5 = 3e-5 a head
   Verdict verdict = judge("dw", reference, &actual, criteria);
   EXPECT_TRUE(verdict.ok);
   EXPECT_NEAR(verdict.rel_bound, 6e-6, 1e-7);
@@ -166,8 +166,24 @@ TEST(Judge, ParameterRuleIsPerHead) {
   verdict = judge("dw", reference, &actual, criteria);
   EXPECT_FALSE(verdict.ok);
   EXPECT_THAT(verdict.note, testing::HasSubstr("head 1"));
+  // A head of its own precision: what is too much for head 1 would pass in head 0.
+  criteria.terms_factor = {6 * 1e-6, 1e-5};
+  EXPECT_TRUE(judge("dw", reference, &actual, criteria).ok);
+  criteria.terms_factor = {1e-5, 6 * 1e-6};
+  EXPECT_FALSE(judge("dw", reference, &actual, criteria).ok);
   actual[2] = nan;
   EXPECT_FALSE(judge("dw", reference, &actual, criteria).ok);
+}
+
+TEST(Judge, BoundsOfHeads) {
+  std::vector<double> reference{3, 4, 0.5, 0, 0, 0}, errors{3e-6, 4e-6, 1e-6, 0, 0, 0};
+  Criteria criteria;
+  criteria.errors = &errors;
+  criteria.factor = 2;
+  criteria.layout = {3, 2};
+  EXPECT_THAT(head_bounds(reference, criteria), testing::ElementsAre(testing::DoubleNear(2e-6, 1e-12), testing::DoubleNear(4e-6, 1e-12), 0));
+  criteria.rel_l2 = 3e-6;
+  EXPECT_THAT(head_bounds(reference, criteria), testing::ElementsAre(testing::DoubleNear(2e-6, 1e-12), 3e-6, 0));
 }
 
 TEST(Judge, WhatNoProgramCanAvoidIsAllowed) {

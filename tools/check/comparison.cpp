@@ -9,7 +9,7 @@
 namespace kdagen {
 namespace {
 
-/// 6 b sqrt(sum of terms^2): six standard deviations of a sum of independent errors.
+/// 6 b_h sqrt(sum of terms^2): six standard deviations of a sum of independent errors.
 constexpr double terms_deviations = 6;
 
 struct Place {
@@ -45,7 +45,7 @@ class Comparator {
     Criteria criteria = criteria_for(info);
     if (!criteria.errors && !criteria.rel_l2 && !criteria.terms) return std::nullopt;
     criteria.layout = place.layout;
-    base_bounds_[info.name] = bound_before_storage(expected, criteria);
+    if (declaration.has(AxisRole::rows)) base_bounds_[info.name] = head_bounds(expected, criteria);
     if (!actual) return judge(info.name, expected, nullptr, criteria);
 
     std::vector<double> values = actual->values;
@@ -96,9 +96,11 @@ class Comparator {
     auto terms = reference_.terms.find(name);
     if (terms == reference_.terms.end()) return;
     auto base = base_bounds_.find(terms->second.summed);
-    if (declared.terms_factor) criteria.terms_factor = *declared.terms_factor;
-    else if (base != base_bounds_.end()) criteria.terms_factor = terms_deviations * base->second;
+    if (declared.terms_factor) criteria.terms_factor = {*declared.terms_factor};
+    else if (base != base_bounds_.end()) criteria.terms_factor = base->second;
     else return;
+    if (!declared.terms_factor)
+      for (double& factor : criteria.terms_factor) factor *= terms_deviations;
     criteria.terms = &terms->second.root_sum_square;
   }
 
@@ -106,7 +108,7 @@ class Comparator {
   const Workload& workload_;
   const Reference& reference_;
   const ComparisonOptions& options_;
-  std::map<std::string, double> base_bounds_;  ///< of gradients that parameters sum
+  std::map<std::string, std::vector<double>> base_bounds_;  ///< by head, of gradients that parameters sum
 };
 
 }  // namespace

@@ -148,8 +148,11 @@ void judge_parameter(const std::vector<HeadSizes>& heads, const Criteria& criter
   set_figures(whole, verdict);
   verdict.ok = true;
   double largest = 0;
+  Size allowed;
   for (size_t h = 0; h < heads.size(); ++h) {
-    const double rule = std::max(criteria.terms_factor * heads[h].terms.norm(), 1.05 * heads[h].unavoidable.norm());
+    const double by_terms = criteria.terms_factor.at(criteria.terms_factor.size() == 1 ? 0 : h) * heads[h].terms.norm();
+    allowed.add(by_terms);
+    const double rule = std::max(by_terms, 1.05 * heads[h].unavoidable.norm());
     const double bound = rule + std::max(storage, max_storage) * heads[h].reference.norm();
     largest = std::max(largest, bound);
     if (std::isfinite(bound) && heads[h].error.norm() <= bound) continue;
@@ -157,7 +160,7 @@ void judge_parameter(const std::vector<HeadSizes>& heads, const Criteria& criter
     if (verdict.note.empty())
       verdict.note = fmt::format("head {}: |error| is {:.2e} of its allowance", h, heads[h].error.norm() / bound);
   }
-  verdict.rel_bound = relative(criteria.terms_factor * whole.terms.norm(), whole.reference.norm()) + storage;
+  verdict.rel_bound = relative(allowed.norm(), whole.reference.norm()) + storage;
   verdict.max_bound = relative(largest, whole.reference.max);
 }
 
@@ -187,14 +190,14 @@ double storage_max(const std::vector<double>& reference, const std::string& dtyp
   return declared.value_or(4e-3 * 0x1p8 * format.unit) + underflow;
 }
 
-double bound_before_storage(const std::vector<double>& reference, const Criteria& criteria) {
-  const double declared = criteria.rel_l2.value_or(infinity);
-  if (!criteria.errors) return declared;
-  const double scale = common_scale(reference);
-  Size size, errors;
-  for (double x : reference) size.add(x * scale);
-  for (double e : *criteria.errors) errors.add(e * scale);
-  return std::min(declared, relative(criteria.factor * errors.norm(), size.norm()));
+std::vector<double> head_bounds(const std::vector<double>& reference, const Criteria& criteria) {
+  std::vector<double> bounds;
+  for (const HeadSizes& head : measure(reference, reference, criteria, common_scale(reference))) {
+    double bound = criteria.rel_l2.value_or(infinity);
+    if (criteria.errors) bound = std::min(bound, relative(criteria.factor * head.bound.norm(), head.reference.norm()));
+    bounds.push_back(head.reference.norm() > 0 ? bound : 0);
+  }
+  return bounds;
 }
 
 Verdict judge(const std::string& name, const std::vector<double>& reference, const std::vector<double>* actual,
@@ -204,7 +207,7 @@ Verdict judge(const std::string& name, const std::vector<double>& reference, con
   verdict.name = name;
   if (!actual) {
     verdict.rel_l2 = verdict.max_rel = std::numeric_limits<double>::quiet_NaN();
-    verdict.rel_bound = bound_before_storage(reference, criteria);
+    verdict.rel_bound = criteria.rel_l2.value_or(infinity);
     verdict.max_bound = criteria.max_rel.value_or(infinity);
     verdict.note = "absent";
     return verdict;

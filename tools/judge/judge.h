@@ -6,7 +6,7 @@
 //   max       max|x - ref|  <= max * max|ref|,    max = min(K max e / max|ref|, declared)  + storage
 //   a head    ||x - ref||_h <= K ||e||_h + storage * ||ref||_h       (where an error analysis is given)
 //             or what is unavoidable, times 1.05, if that is more
-//   parameter ||x - ref||_h <= factor * b * sqrt(sum of terms^2)_h   (b: the bound of the gradient that it sums)
+//   parameter ||x - ref||_h <= factor * b_h * sqrt(sum of terms^2)_h   (b_h: that head's bound of the gradient it sums)
 //
 // e is the running error analysis, an absolute bound beside each element. Storage is what one rounding into the dtype
 // may add: 0.46 of its unit roundoff in the 2-norm (bf16 1.8e-3), or what it does to the reference itself where that is
@@ -35,9 +35,10 @@ struct Criteria {
   /// Errors (x - ref) that the best possible program would show too; 1.05 times their norm and max is always allowed.
   const std::vector<double>* unavoidable = nullptr;
   HeadLayout layout;
-  /// Parameter rule instead of the others: per element the square root of the sum of squared terms, and factor * b.
+  /// Parameter rule instead of the others: per element the square root of the sum of squared terms, and factor * b, of
+  /// each head or one for all.
   const std::vector<double>* terms = nullptr;
-  double terms_factor = 0;
+  std::vector<double> terms_factor;
   /// Elements that belong to no sequence and must be exactly 0 (nonzero entries mark them).
   const std::vector<char>* must_be_zero = nullptr;
 };
@@ -58,8 +59,9 @@ struct Verdict {
 Verdict judge(const std::string& name, const std::vector<double>& reference, const std::vector<double>* actual,
               const Criteria& criteria);
 
-/// The bound on ||x - ref||/||ref|| before storage is added: K ||e||/||ref|| or declared, the smaller.
-double bound_before_storage(const std::vector<double>& reference, const Criteria& criteria);
+/// The bound on ||x - ref||/||ref|| of every head before storage is added: K ||e||/||ref|| or declared, the smaller; 0 for a
+/// head of zeros.
+std::vector<double> head_bounds(const std::vector<double>& reference, const Criteria& criteria);
 
 /// What one rounding into `dtype` may add to the relative 2-norm error of this reference.
 double storage_rel(const std::vector<double>& reference, const std::string& dtype, std::optional<double> declared = {});
