@@ -13,6 +13,7 @@
 #include <limits>
 
 #include "codegen/evaluator/number.h"
+#include "codegen/ir/FixedPoint.h"
 
 namespace kdagen::evaluator::fixed_point {
 
@@ -74,15 +75,15 @@ inline Tracked exp2(Tracked x, int) {
 /// sigmoid(z)*c from the small side of the sigmoid (codegen/ir/FixedPoint.h).
 inline double scaled_sigmoid(double z, double c, int, int64_t) { return functions::sigmoid(z) * c; }
 inline float scaled_sigmoid(float z, double c, int fraction_bits, int64_t limit) {
-  float small = to_fixed(functions::sigmoid(-std::fabs(z)) * float(c), fraction_bits, limit);
+  float rest = z >= 0 ? float(kda::rest_of_constant(c, fraction_bits)) : 0;
+  float small = to_fixed(std::fma(functions::sigmoid(-std::fabs(z)), float(c), -rest), fraction_bits, limit);
   return z >= 0 ? sum(constant(z, c, fraction_bits), negated(small)) : small;
 }
 inline Tracked scaled_sigmoid(Tracked z, double c, int fraction_bits, int64_t limit) {
   Tracked factor(c, std::fabs(c - double(float(c)))), side = functions::sigmoid(-functions::abs(z));
-  Tracked small = to_fixed(side * factor, fraction_bits, limit);
-  double units = std::ldexp(c, fraction_bits), rounding = std::fabs(units - std::nearbyint(units));
-  if (z.value < 0) return small;
-  return Tracked(functions::sigmoid(z.value) * c, small.error + std::ldexp(rounding, -fraction_bits));
+  double rest = z.value >= 0 ? kda::rest_of_constant(c, fraction_bits) : 0;
+  Tracked small = to_fixed(multiply_add(side, factor, Tracked(-rest, std::fabs(rest) * 0x1p-24)), fraction_bits, limit);
+  return z.value < 0 ? small : Tracked(functions::sigmoid(z.value) * c, small.error);
 }
 
 /// Whether one of the rows is the integer that stands for NaN. A kernel carries NaN beside its sums, one a column, so all sums

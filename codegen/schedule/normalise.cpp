@@ -23,18 +23,23 @@ Value decaying_exponential(kda::Builder& build, Value z) {
   return build.exp2(build.mul(build.neg(build.pointwise<AbsOp>({z})), Scalar::ln2().inverse()));
 }
 
-/// sigmoid(z)*c in fixed point: c - c*e/(1+e) for z >= 0, c*e/(1+e) below.
+/// sigmoid(z)*c in fixed point: whole - (c*e/(1+e) - rest) for z >= 0, c*e/(1+e) below.
 Value from_small_side(kda::Builder& build, ToFixedOp op, const ScaledSigmoid& parts) {
   Value e = decaying_exponential(build, parts.z);
   Value side = build.mul(e, build.pointwise<RcpOp>({build.add(build.constant(1.0), e)}));
   OpBuilder& raw = build.raw();
   Type type = op.getResult().getType();
-  auto small = raw.create<ToFixedOp>(op.getLoc(), type, build.mul(side, parts.factor), op.getLimit());
+  Value non_negative = build.compare<LessEqualOp>({build.constant(0.0), parts.z});
+  const double rest = rest_of_constant(parts.scalar.value(), int(fixed_type(op.getResult()).getFractionBits()));
+  Value product = build.mul(side, parts.factor);
+  if (rest != 0)
+    product = raw.create<FmaOp>(op.getLoc(), product.getType(), side, parts.factor,
+                                build.select(non_negative, build.constant(-rest), build.constant(0.0)));
+  auto small = raw.create<ToFixedOp>(op.getLoc(), type, product, op.getLimit());
   small->setAttr(never_saturates_attribute, raw.getUnitAttr());  // e/(1+e) <= 1/2
   auto constant_type = kda::ValueType::get(op.getContext(), {}, fixed_type(op.getResult()));
   Value whole = raw.create<ConstantOp>(op.getLoc(), constant_type, raw.getF64FloatAttr(parts.scalar.value()), raw.getArrayAttr({}));
   Value large = raw.create<SubOp>(op.getLoc(), type, whole, small.getResult());
-  Value non_negative = build.compare<LessEqualOp>({build.constant(0.0), parts.z});
   Location place = op.getX().hasOneUse() ? op.getX().getLoc() : op.getLoc();  // the user's name, if the float goes
   return raw.create<SelectOp>(place, type, non_negative, large, small.getResult());
 }

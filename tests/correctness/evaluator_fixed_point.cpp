@@ -153,6 +153,40 @@ TEST(FixedPointValues, SmallSideOfASigmoid) {
   }
 }
 
+/// A constant between two integers: its own rounding is not added to that of the small side, or every gate near the bound
+/// would be off by the same part of a unit.
+TEST(FixedPointValues, SmallSideOfASigmoidTimesNoWholeNumberOfUnits) {
+  const long double c = -7.213475204444817;  // -121022031.62 units
+  Kernel kernel(R"(
+    %z = kda.input "z" role "input" storage f32 : !R
+    %s = kda.sigmoid %z : (!R) -> !R
+    %c = kda.constant -7.213475204444817 [] : !K
+    %g = kda.mul %s, %c : (!R, !K) -> !R
+    %fine = kda.to_fixed %g limit 121634816 {kda.small_side} : (!R) -> !kda.value<[b, n, t, h], !kda.fixed<24>>
+    %seven = kda.constant 7.0 [] : !kda.value<[], !kda.fixed<24>>
+    %rest = kda.add %fine, %seven : (!kda.value<[b, n, t, h], !kda.fixed<24>>, !kda.value<[], !kda.fixed<24>>) -> !kda.value<[b, n, t, h], !kda.fixed<24>>
+    %r = kda.from_fixed %rest : (!kda.value<[b, n, t, h], !kda.fixed<24>>) -> !R
+    kda.output %r as "rest" role "output" storage f32 axes ["b", "n", "t", "h"] : !R
+  )", 64, dim);
+  Array z;
+  Draws draws(12);
+  for (int i = 0; i < 64; ++i) z.values.push_back(float(draws.uniform(3, 24)));
+  EvaluateOptions single, tracked;
+  single.arithmetic = Arithmetic::f32;
+  tracked.running_error = true;
+  Result got = evaluate(kernel, {{"z", z}}, Instance::fixed(1, 64, 1), single);
+  Result exact = evaluate(kernel, {{"z", z}}, Instance::fixed(1, 64, 1), tracked);
+  double mean = 0;
+  for (int i = 0; i < 64; ++i) {
+    const long double small = c / (1 + std::exp((long double)z.values[i]));
+    const double error = std::ldexp(got.tensors["rest"].values[i] - double(c - small + 7), bits);
+    EXPECT_LE(std::fabs(error), 0.5 + 4 * std::fabs(double(small))) << z.values[i];
+    EXPECT_LE(std::ldexp(std::fabs(error), -bits), exact.error_bounds["rest"].values[i]) << z.values[i];
+    mean += error / 64;
+  }
+  EXPECT_LT(std::fabs(mean), 0.2);  // the constant's own rounding is 0.38 units, in every gate
+}
+
 /// As in a kernel, which looks for NaN once a column.
 TEST(FixedPointValues, NanReachesEverySumOfItsColumnAndChunk) {
   Arrays inputs = gates();
