@@ -29,8 +29,18 @@ llvm::DenseSet<Operation*> ancestors(Value value) {
   return seen;
 }
 
+/// What is advised leaves room for the gradients too.
+bool passes_well(Interval range, const ProofOptions& options) {
+  return passes(range, options) && range.hi <= normal_exponent_limit;
+}
 bool passes_with(const Obligation& obligation, const ProofOptions& options, Assumptions assumptions) {
-  return passes(obligation.range(Ranges(std::move(assumptions))), options);
+  return passes_well(obligation.range(Ranges(std::move(assumptions))), options);
+}
+
+/// Whether rows that only decay are summed: then the sum of the rows behind a row cannot grow.
+bool sums_decays(const llvm::DenseSet<Operation*>& inputs) {
+  const Ranges ranges;
+  return llvm::any_of(inputs, [&](Operation* op) { return llvm::isa<kda::ScanOp>(op) && ranges.of(op->getOperand(0)).hi <= 0; });
 }
 
 /// "chunk=16 (limit 17)": the largest chunk that passes, as a multiple of 8 and as it is.
@@ -119,14 +129,14 @@ std::string advice(const Obligation& obligation, const ProofOptions& options) {
     if (auto text = chunk_advice(obligation, options); !text.empty()) ways.push_back(text);
     for (const auto& text : symbol_advice(obligation, options, inputs)) ways.push_back(text);
     double half = (range.hi - range.lo) / 2;
-    if (range.bounded() && llvm::isa<kda::Exp2Op>(obligation.exponential) && passes({-half, half + 1}, options))
+    if (range.bounded() && llvm::isa<kda::Exp2Op>(obligation.exponential) && passes_well({-half, half + 1}, options))
       ways.push_back("a static anchor on the output (stored as value*2^n)");
   } else if (auto names = unbounded_inputs(obligation, inputs); !names.empty()) {
     ways.push_back(fmt::format("bounds(lower, upper) on {}", fmt::join(names, ", ")));
     ways.push_back("a bounded gate (a constant times sigmoid)");
   }
-  ways.push_back(
-      "an output form without a growing factor: the exponent itself, the factors apart, or 2^(total - cumsum)");
+  ways.push_back(std::string("an output form without a growing factor: the exponent itself, the factors apart") +
+                 (sums_decays(inputs) ? ", or 2^(total - cumsum)" : ""));
   return fmt::format("{}", fmt::join(ways, "  |  "));
 }
 

@@ -29,6 +29,9 @@ double round_inside(double x, const Declaration& declaration, const FloatFormat&
   return rounded;
 }
 
+/// Beyond it y*dy cannot be O(1): a float does not hold 2^-exponent times a normal number.
+constexpr double largest_exponent = 120;
+
 class GenericWorkload : public Workload {
  public:
   std::vector<std::string> regimes() const override { return {"normal"}; }
@@ -56,6 +59,7 @@ class GenericWorkload : public Workload {
       Random random(consumer.seed, name);
       for (size_t i = 0; i < tensor.values.size(); ++i) {
         double exponent = exponents ? (*exponents)[exponents->size() == 1 ? 0 : i] : 0;
+        exponent = std::clamp(exponent, -largest_exponent, largest_exponent);
         tensor.values[i] = consumer.do_scale * random.normal() * std::exp2(-exponent);
       }
       clear_unused(problem.shape, declaration, tensor);

@@ -24,6 +24,17 @@ const HostTensor* OperandRounding::handed_over(const std::string& name) const {
   return found == forward_->end() ? nullptr : &found->second;
 }
 
+namespace {
+
+/// Rounds as the format does to numbers near 1, whatever the exponent.
+double round_mantissa(double x, const FloatFormat& format) {
+  if (x == 0 || !std::isfinite(x)) return x;
+  const int exponent = std::ilogb(x);
+  return std::ldexp(round_to(std::ldexp(x, -exponent), format), exponent);
+}
+
+}  // namespace
+
 void OperandRounding::round_matrix(const std::string& name, int64_t stored_exponent, int anchor_sign,
                                    const PlacedTile& place, const ChunkOperands& operands,
                                    std::vector<double>& values) const {
@@ -32,10 +43,12 @@ void OperandRounding::round_matrix(const std::string& name, int64_t stored_expon
   const HostTensor* stored = raw ? handed_over(name) : nullptr;
   for (int64_t i = 0; i < static_cast<int64_t>(values.size()); ++i) {
     const int64_t r = i / shape_.dim, d = i % shape_.dim;
-    // A form without these outputs leaves their storage to the consumer, which anchors them.
+    // A form without these outputs leaves their storage to the consumer, which keeps them in range.
     const double shift = raw ? std::exp2(anchor_sign * operands.anchor[d] + stored_exponent) : 1.0;
     const double number =
-        stored ? stored->values[place.row(shape_, r) * shape_.dim + d] : round_to(values[i] * shift, bf16);
+        stored ? stored->values[place.row(shape_, r) * shape_.dim + d]
+               : raw  ? round_to(values[i] * shift, bf16)
+                      : round_mantissa(values[i], bf16);
     values[i] = number / shift;
   }
 }

@@ -64,7 +64,7 @@ TEST(RangeRefusal, NamesWhatWouldPass) {
   std::string message = refusal(Decay{-1}, {{"chunk", "64"}});
   EXPECT_THAT(message, AllOf(HasSubstr("compiler_ranges.cpp:"), HasSubstr(": error: 2^(-G) may overflow"),
                              HasSubstr("461.66"), HasSubstr("limit 128"), HasSubstr("chunk=16 (limit 17)"),
-                             HasSubstr("bound >= -1.386"), HasSubstr("64 rows")));
+                             HasSubstr("bound >= -1.364"), HasSubstr("64 rows")));
   EXPECT_THAT(message, Not(HasSubstr("anchor"))) << "half of 461 is still too much";
   EXPECT_THAT(refusal(Decay{-1}, {{"chunk", "32"}}), HasSubstr("static anchor"));
 }
