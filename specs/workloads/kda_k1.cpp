@@ -71,24 +71,48 @@ class KdaK1Workload : public Workload {
     return gradients;
   }
 
-  // ddt_bias sums dg_raw over the tokens, dA_log sums dg_raw * (g_raw + dt_bias) over tokens and features.
+  // ddt_bias sums dg_raw over the tokens, dA_log sums dg_raw * (g_raw + dt_bias) over tokens and features. The kernel's
+  // errors are those of sums over the rows of a chunk: a whole column of a chunk shares them and is one term.
   std::map<std::string, ParameterTerms> parameter_terms(const Problem& problem, const Tensors& inputs,
-                                                        const Tensors& gradients) const override {
-    const int64_t dim = problem.shape.dim;
+                                                        const Tensors& gradients, Oracle oracle) const override {
+    const Shape& shape = problem.shape;
+    const int64_t columns = shape.heads * shape.dim;
     const auto &dg_raw = gradients.at("dg_raw").values, &g_raw = inputs.at("g_raw").values;
     const auto& dt_bias = inputs.at("dt_bias").values;
-    std::vector<double> bias(dt_bias.size(), 0.0), rate(problem.shape.heads, 0.0);
-    // Rows of no sequence have no gradient, whatever their inputs hold.
-    for (size_t i = 0; i < dg_raw.size(); ++i) {
-      if (dg_raw[i] == 0) continue;
-      const size_t at = i % dt_bias.size();
-      const double term = dg_raw[i] * (g_raw[i] + dt_bias[at]);
-      bias[at] += dg_raw[i] * dg_raw[i];
-      rate[at / dim] += term * term;
-    }
-    for (double& x : bias) x = std::sqrt(x);
-    for (double& x : rate) x = std::sqrt(x);
+    std::vector<double> bias(columns, 0.0), rate(shape.heads, 0.0);
+    for (const Tile& tile : shape.tiles())
+      for (int64_t column = 0; column < columns; ++column) {
+        double bias_term = 0, rate_term = 0;
+        for (int64_t r = 0; r < tile.rows; ++r) {
+          const int64_t at = (tile.first_row + r) * columns + column;
+          const double term = std::fabs(dg_raw[at]), weighted = term * std::fabs(g_raw[at] + dt_bias[column]);
+          const bool alone = oracle == Oracle::end_to_end || r == 0;
+          bias_term = alone ? std::hypot(bias_term, term) : bias_term + term;
+          rate_term = alone ? std::hypot(rate_term, weighted) : rate_term + weighted;
+        }
+        bias[column] = std::hypot(bias[column], bias_term);
+        rate[column / shape.dim] = std::hypot(rate[column / shape.dim], rate_term);
+      }
     return {{"ddt_bias", {"dg_raw", bias}}, {"dA_log", {"dg_raw", rate}}};
+  }
+
+  std::vector<std::map<std::string, std::string>> hand_over_forms() const override {
+    std::vector<std::map<std::string, std::string>> forms;
+    for (const std::string handover : {"raw", "premult"})
+      for (const std::string diagonal : {"0", "1"})
+        for (const std::string storage : {"f32", "fp16row", "bf16"}) {
+          if (handover == "raw" && storage == "fp16row") continue;
+          std::map<std::string, std::string> form{{"handover", handover}, {"gt", "k2"}, {"diag", diagonal}, {"upstream", storage}};
+          form["anchor"] = handover == "raw" ? "static" : "none";
+          // What is no row of features costs next to nothing, and much if it is rounded.
+          form["upstream.g_T"] = form["upstream.beta"] = "f32";
+          if (diagonal == "1") form["upstream.qk"] = "f32";
+          forms.push_back(form);
+        }
+    for (const auto& [storage, exponent] : {std::pair("f32", "f32"), std::pair("bf16", "f32"), std::pair("bf16", "bf16")})
+      forms.push_back({{"handover", "fused"}, {"gt", "k2"}, {"diag", "0"}, {"anchor", "none"}, {"upstream", storage},
+                       {"upstream.g_c", exponent}, {"upstream.beta", "f32"}});
+    return forms;
   }
 
   std::optional<DeclaredBound> bound(const Problem& problem, const std::string& regime, const std::string& tensor,

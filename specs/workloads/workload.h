@@ -40,11 +40,13 @@ struct ConsumerOptions {
   /// Factor on the cotangent of the consumer's own output.
   double do_scale = 1;
   uint64_t seed = 1;
+  /// How the cotangent of an output is stored on its way to the backward: f32, bf16 or fp16row; f32 where it is not named.
+  std::map<std::string, std::string> storage;
   /// The forward outputs that were really handed over (stored units). With bf16_operands the consumer multiplies these
   /// very numbers where it finds them; otherwise it rounds its own.
   const Tensors* forward = nullptr;
   /// log2 magnitude of each output's exponential factors, by output name (same shape as the output, or one value).
-  /// Only the generic workload reads it: cotangent = N(0,1) * 2^-exponent.
+  /// Only the generic workload reads it: cotangent = N(0,1) * 2^-exponent, as far as floats reach.
   const Tensors* exponents = nullptr;
 };
 
@@ -57,11 +59,12 @@ struct DeclaredBound {
   std::optional<double> max_rel;
   std::optional<double> storage_bf16;
   std::optional<double> max_storage_bf16;
-  /// Sums over tokens: ||err|| of a head / sqrt(sum of terms^2) of that head.
+  /// Sums over tokens: ||err|| of a head / sqrt(sum of terms^2) of that head, in place of the general rule. `rel_l2` holds
+  /// beside it.
   std::optional<double> terms_factor;
 };
 
-/// A parameter's gradient as a sum: beside each element the square root of the sum of its squared terms.
+/// A parameter's gradient as a sum: beside each element the square root of the sum of its squared independent terms.
 struct ParameterTerms {
   std::string summed;  ///< the gradient whose bound the terms have
   std::vector<double> root_sum_square;
@@ -92,11 +95,15 @@ class Workload {
     return std::nullopt;
   }
 
-  /// By name d<param>, from exact gradients of the inputs. Empty: parameters are judged by the error analysis.
+  /// By name d<param>, from exact gradients of the inputs. Empty: parameters are judged by the error analysis. Whose errors
+  /// are judged decides what is independent: the consumer's own, or those of the kernel.
   virtual std::map<std::string, ParameterTerms> parameter_terms(const Problem& problem, const Tensors& inputs,
-                                                                const Tensors& gradients) const {
+                                                                const Tensors& gradients, Oracle oracle) const {
     return {};
   }
+
+  /// The forms in which the consumer may hand over its gradients, each as options of the spec and the compiler.
+  virtual std::vector<std::map<std::string, std::string>> hand_over_forms() const { return {}; }
 
   /// A bound of its own, on top of the general error analysis; `tensor` is an output or d<input>.
   virtual std::optional<DeclaredBound> bound(const Problem& problem, const std::string& regime,

@@ -175,6 +175,18 @@ TEST(Judge, ParameterRuleIsPerHead) {
   EXPECT_FALSE(judge("dw", reference, &actual, criteria).ok);
 }
 
+TEST(Judge, ADeclaredBoundOfAParameterHoldsBesideItsTerms) {
+  std::vector<double> reference{3, 4}, terms{3, 4}, actual{3, 4 + 4e-5};
+  Criteria criteria;
+  criteria.terms = &terms;
+  criteria.terms_factor = {1e-5};
+  EXPECT_TRUE(judge("dw", reference, &actual, criteria).ok);
+  criteria.rel_l2 = 9e-6;
+  EXPECT_TRUE(judge("dw", reference, &actual, criteria).ok);
+  criteria.rel_l2 = 7e-6;
+  EXPECT_FALSE(judge("dw", reference, &actual, criteria).ok);
+}
+
 TEST(Judge, BoundsOfHeads) {
   std::vector<double> reference{3, 4, 0.5, 0, 0, 0}, errors{3e-6, 4e-6, 1e-6, 0, 0, 0};
   Criteria criteria;

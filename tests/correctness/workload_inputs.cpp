@@ -73,11 +73,19 @@ TEST(ParameterTerms, AreTheTermsOfTheSums) {
   inputs["g_raw"] = {"g_raw", "bf16", {1, 2, 1, 2}, {1, 2, 3, 4}};
   inputs["dt_bias"] = {"dt_bias", "f32", {1, 2}, {0.5, -1}};
   gradients["dg_raw"] = {"dg_raw", "f64", {1, 2, 1, 2}, {3, 1, 4, 2}};
-  auto terms = find_workload("kda_k1").parameter_terms(problem, inputs, gradients);
+  auto terms = find_workload("kda_k1").parameter_terms(problem, inputs, gradients, Oracle::end_to_end);
   EXPECT_DOUBLE_EQ(terms["ddt_bias"].root_sum_square[0], 5);
   EXPECT_DOUBLE_EQ(terms["ddt_bias"].root_sum_square[1], std::sqrt(5.0));
   EXPECT_DOUBLE_EQ(terms["dA_log"].root_sum_square[0], std::sqrt(4.5 * 4.5 + 1 + 14.0 * 14 + 36));
   EXPECT_EQ(terms["dA_log"].summed, "dg_raw");
+  // The kernel's errors: the two rows of a column are one term.
+  terms = find_workload("kda_k1").parameter_terms(problem, inputs, gradients, Oracle::kernel);
+  EXPECT_DOUBLE_EQ(terms["ddt_bias"].root_sum_square[0], 7);
+  EXPECT_DOUBLE_EQ(terms["dA_log"].root_sum_square[0], std::hypot(4.5 + 14, 1 + 6));
+  // ... but not those of two chunks.
+  problem.shape.chunk = 1;
+  terms = find_workload("kda_k1").parameter_terms(problem, inputs, gradients, Oracle::kernel);
+  EXPECT_DOUBLE_EQ(terms["ddt_bias"].root_sum_square[0], 5);
 }
 #endif
 

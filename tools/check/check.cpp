@@ -84,6 +84,7 @@ class Checker {
     consumer_.bf16_operands = pipeline == "bf16";
     consumer_.do_scale = request_.do_scale;
     consumer_.seed = request_.seed;
+    consumer_.storage = cotangent_storage(problem_, request_.options);
   }
 
   std::unique_ptr<Subject> make_subject(Compilation& compilation) {
@@ -272,7 +273,7 @@ class Checker {
                         rewritten_f64.errors, {}, {}};
     if (rewritten_is_reference) rewritten_f64 = evaluate_f64(rewritten, exact, shape, !rounded_);
     compare_f64("bwd", regime, rewritten, std::move(rewritten_f64), std::move(unrewritten_f64));
-    reference.terms = workload_.parameter_terms(problem_, inputs_, reference.tensors);
+    reference.terms = workload_.parameter_terms(problem_, inputs_, reference.tensors, Oracle::kernel);
     judge_backward(regime, all, reference);
   }
 
@@ -281,13 +282,15 @@ class Checker {
     options.regime = regime;
     options.factor = error_factor;
     options.consumer = rounded_ || strange_ ? nullptr : &consumer_;  // a workload's own bounds are for its own draws
+    // A consumer on exact operands has no use for a backward that multiplies rounded ones.
+    const bool to_the_end = workload_.has_consumer() && !strange_ && (consumer_.bf16_operands || !rounded_);
     Tensors f32;
     if (f32_subject_) {
       f32 = outputs_of(*f32_subject_, all);
       options.storage = "f32";
       judge_gradients("f32", f32, reference, options);
       check_bits("bwd", regime, "f32", f32_bits_.get(), all, f32);
-      if (consumer_.bf16_operands && !strange_) judge_end_to_end(regime, f32, "f32");
+      if (to_the_end) judge_end_to_end(regime, f32, "f32");
     }
     const std::string& grads = request_.options.grads;
     if (grads == "f32") return;
@@ -295,7 +298,7 @@ class Checker {
     const Tensors narrow = stored_subject_ ? outputs_of(*stored_subject_, all) : stored(std::move(f32));
     judge_gradients(grads, narrow, reference, options);
     check_bits("bwd", regime, grads, stored_bits_.get(), all, narrow);
-    if (!f32_subject_ && consumer_.bf16_operands && !strange_) judge_end_to_end(regime, narrow, "");
+    if (!f32_subject_ && to_the_end) judge_end_to_end(regime, narrow, "");
   }
 
   void judge_gradients(const std::string& grads, const Tensors& actual, const Reference& reference,
@@ -310,7 +313,9 @@ class Checker {
   void judge_end_to_end(const std::string& regime, const Tensors& actual, const std::string& storage) {
     Reference exact;
     exact.tensors = workload_.end_to_end(problem_, inputs_, consumer_);
-    exact.terms = workload_.parameter_terms(problem_, inputs_, exact.tensors);
+    // With a consumer on exact operands what is judged are still the kernel's errors.
+    exact.terms = workload_.parameter_terms(problem_, inputs_, exact.tensors,
+                                            consumer_.bf16_operands ? Oracle::end_to_end : Oracle::kernel);
     if (attainable_) {
       exact.unavoidable = *attainable_;
       for (auto& [name, tensor] : exact.unavoidable)

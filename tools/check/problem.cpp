@@ -53,6 +53,15 @@ Declaration declaration_of(kda::KernelOp kernel, const evaluator::TensorInfo& in
   return result;
 }
 
+std::map<std::string, std::string> cotangent_storage(const Problem& problem, const CompileOptions& options) {
+  std::map<std::string, std::string> result;
+  for (const Declaration& output : problem.outputs) {
+    const Upstream storage = options.upstream_for(output.name);
+    result[output.name] = storage == Upstream::f32 ? "f32" : storage == Upstream::bf16 ? "bf16" : "fp16row";
+  }
+  return result;
+}
+
 Problem problem_of(const std::string& graph_text, kda::KernelOp forward, Shape shape) {
   const Json graph = Json::parse(graph_text);
   shape.chunk = graph.at("chunk");

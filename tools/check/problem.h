@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "codegen/evaluator/evaluator.h"
+#include "codegen/options.h"
 #include "specs/workloads/workload.h"
 
 namespace kdagen {
@@ -12,6 +13,9 @@ namespace kdagen {
 /// The spec's option values, inputs with bounds, and outputs, from its graph (JSON) and its imported forward.
 /// `shape`'s chunk and dim are taken from the graph.
 Problem problem_of(const std::string& graph, kda::KernelOp forward, Shape shape);
+
+/// How the caller stores each output's cotangent: f32, bf16 or fp16row, by output name.
+std::map<std::string, std::string> cotangent_storage(const Problem& problem, const CompileOptions& options);
 
 /// A tensor of a kernel with the roles of its axes; bounds are left open.
 Declaration declaration_of(kda::KernelOp kernel, const evaluator::TensorInfo& info);

@@ -6,6 +6,7 @@
 #include "codegen/explain/formulas.h"
 #include "codegen/rewrite/fixed_point_scan.h"
 #include "tools/cli/command.h"
+#include "tools/cli/hand_over.h"
 
 namespace kdagen::cli {
 namespace {
@@ -55,6 +56,8 @@ int run(const Arguments& arguments) {
   fmt::print("\nstorage\n");
   print_storage(forward.kernel(Stage::rewritten));
   print_storage(backward.kernel(Stage::rewritten));
+  if (const std::string forms = hand_over_table(arguments.spec); !forms.empty())
+    fmt::print("\nhand-over forms (bytes in which they differ; relative 2-norm of errors against the whole pipeline's gradients)\n{}", forms);
   return 0;
 }
 }  // namespace

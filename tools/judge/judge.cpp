@@ -160,7 +160,8 @@ void judge_parameter(const std::vector<HeadSizes>& heads, const Criteria& criter
     if (verdict.note.empty())
       verdict.note = fmt::format("head {}: |error| is {:.2e} of its allowance", h, heads[h].error.norm() / bound);
   }
-  verdict.rel_bound = relative(allowed.norm(), whole.reference.norm()) + storage;
+  verdict.rel_bound = std::min(relative(allowed.norm(), whole.reference.norm()), criteria.rel_l2.value_or(infinity)) + storage;
+  if (criteria.rel_l2 && !within(whole.error.norm(), *criteria.rel_l2 + storage, whole.reference.norm(), 0)) verdict.ok = false;
   verdict.max_bound = relative(largest, whole.reference.max);
 }
 

@@ -6,7 +6,8 @@
 //   max       max|x - ref|  <= max * max|ref|,    max = min(K max e / max|ref|, declared)  + storage
 //   a head    ||x - ref||_h <= K ||e||_h + storage * ||ref||_h       (where an error analysis is given)
 //             or what is unavoidable, times 1.05, if that is more
-//   parameter ||x - ref||_h <= factor * b_h * sqrt(sum of terms^2)_h   (b_h: that head's bound of the gradient it sums)
+//   parameter ||x - ref|| <= declared * ||ref||, and
+//             ||x - ref||_h <= factor * b_h * sqrt(sum of terms^2)_h   (b_h: that head's bound of the gradient it sums)
 //
 // e is the running error analysis, an absolute bound beside each element. Storage is what one rounding into the dtype
 // may add: 0.46 of its unit roundoff in the 2-norm (bf16 1.8e-3), or what it does to the reference itself where that is
