@@ -2,16 +2,29 @@
 #include <algorithm>
 #include <map>
 #include <mutex>
+#include <tuple>
 
 #include <fmt/format.h>
 
 #include "kdagen/error.h"
 #include "runtime/kernel.h"
+#include "runtime/launch_plan.h"
 #include "runtime/runs.h"
 #include "runtime/tensor_map.h"
 
 namespace kdagen::runtime {
 namespace {
+
+// The two variants of a text's entries (see the device prelude) are compiled apart, each when it is first needed. A binary
+// that was made ahead of time holds both.
+enum class Variant { aligned, any, both };
+constexpr Variant variants[] = {Variant::aligned, Variant::any};
+
+std::vector<std::string> entries_of(const LaunchInfo& launch, Variant variant) {
+  if (launch.entry_any.empty()) return {launch.entry};
+  if (variant == Variant::both) return {launch.entry, launch.entry_any};
+  return {variant == Variant::any ? launch.entry_any : launch.entry};
+}
 
 struct Loaded {
   CompiledText compiled;  // without the image
@@ -50,27 +63,46 @@ class CudaKernelImpl : public CudaKernel {
     binaries_.push_back(std::move(binary));
   }
 
+  void launch(const std::vector<TensorRef>& tensors, const Problem& problem, const LaunchOptions& options) override {
+    std::shared_ptr<const LaunchPlan> plan = plans_.find(tensors, problem);
+    if (!plan) {
+      Binding binding = bind_tensors(manifest(), problem, tensors);
+      check_memory(problem, binding);
+      const ContextScope scope(binding.device_ordinal);  // tensor maps are encoded for it
+      plan = std::make_shared<LaunchPlan>(manifest(), problem, tensors, std::move(binding), [&](const BoundTensor& tensor, int rows) {
+        return cuda_tensor_map(tensor_box(manifest(), problem, tensor, rows));
+      });
+      plans_.add(plan);
+    }
+    if (is_empty(problem)) zero_outputs(plan->binding, options);
+    else run(*plan, options);
+  }
+
   void warm_up(int device_ordinal) override {
     const ContextScope scope(device_ordinal);
-    loaded(device_ordinal, scope, nullptr, false);
+    for (const Variant variant : variants) loaded(device_ordinal, variant, scope, nullptr, false);
     warm_up_stream_memory(device_ordinal);
   }
 
   std::vector<EntryReport> report(int device_ordinal) override {
     const ContextScope scope(device_ordinal);
-    const Loaded& kernel = loaded(device_ordinal, scope, nullptr, false);
-    std::vector<EntryReport> reports;
-    for (const auto& [entry, function] : kernel.functions) {
-      EntryReport report{entry, function.attributes, {}};
-      for (const EntryResources& resources : kernel.compiled.resources)
-        if (resources.entry == entry) report.resources = resources;
-      reports.push_back(report);
+    std::map<std::string, EntryReport> reports;
+    for (const Variant variant : variants) {
+      const Loaded& kernel = loaded(device_ordinal, variant, scope, nullptr, false);
+      for (const auto& [entry, function] : kernel.functions) {
+        EntryReport report{entry, function.attributes, {}};
+        for (const EntryResources& resources : kernel.compiled.resources)
+          if (resources.entry == entry) report.resources = resources;
+        reports.emplace(entry, report);
+      }
     }
-    return reports;
+    std::vector<EntryReport> result;
+    for (const auto& [entry, report] : reports) result.push_back(report);
+    return result;
   }
 
  private:
-  void check_memory(const Problem& problem, const Binding& binding) const override {
+  void check_memory(const Problem& problem, const Binding& binding) const {
     const int device = binding.device_ordinal;
     if (device < 0)
       throw UsageError(
@@ -88,7 +120,7 @@ class CudaKernelImpl : public CudaKernel {
     if (problem.packed() && !is_empty(problem)) check("cu_seqlens", problem.cu_seqlens);
   }
 
-  void zero_outputs(const Binding& binding, const LaunchOptions& options) override {
+  void zero_outputs(const Binding& binding, const LaunchOptions& options) const {
     const ContextScope scope(binding.device_ordinal);
     for (const BoundTensor& tensor : binding.tensors) {
       if (!tensor.present || tensor.info->direction != Direction::out) continue;
@@ -102,45 +134,42 @@ class CudaKernelImpl : public CudaKernel {
     }
   }
 
-  void run(const Problem& problem, const Binding& binding, const LaunchOptions& options) override {
-    const WorkspaceLayout layout = workspace_layout(manifest(), problem);
-    if (options.workspace.data) check_workspace(binding, layout, options.workspace.data, options.workspace.bytes);
-    const std::vector<LaunchStep> steps = launch_steps(manifest(), problem, binding);
-    const ContextScope scope(binding.device_ordinal);
-    const Loaded& kernel = loaded(binding.device_ordinal, scope, options.stream, true);
-    const StreamMemory own(binding.device_ordinal, options.workspace.data ? 0 : layout.bytes, options.stream);
-    void* workspace = options.workspace.data ? options.workspace.data : own.data();
-    const std::vector<std::uint64_t> words = build_words(
-        manifest(), problem, binding, layout, workspace,
-        [&](const BoundTensor& tensor, int rows) { return cuda_tensor_map(tensor_box(manifest(), problem, tensor, rows)); });
-    for (const LaunchStep& step : steps)
+  void run(const LaunchPlan& plan, const LaunchOptions& options) {
+    if (options.workspace.data) plan.check_workspace(options.workspace.data, options.workspace.bytes);
+    const int device = plan.binding.device_ordinal;
+    const ContextScope scope(device);
+    const Variant variant = plan.binding.aligned ? Variant::aligned : Variant::any;
+    const Loaded& kernel = loaded(device, variant, scope, options.stream, true);
+    const StreamMemory own(device, options.workspace.data ? 0 : plan.layout.bytes, options.stream);
+    const std::vector<std::uint64_t> words = plan.words_for(options.workspace.data ? options.workspace.data : own.data());
+    for (const LaunchStep& step : plan.steps)
       launch_kernel(kernel.functions.at(step.entry), step.grid, step.info->block, step.info->shared_bytes,
                     options.stream, words, step.entry);
   }
 
   // Entries stay until the kernel goes, so the reference holds; a context's id is never used again.
-  const Loaded& loaded(int ordinal, const ContextScope& scope, CudaStream stream, bool may_capture) {
+  const Loaded& loaded(int ordinal, Variant variant, const ContextScope& scope, CudaStream stream, bool may_capture) {
     const std::lock_guard lock(mutex_);
-    std::unique_ptr<Loaded>& kernel = loaded_[{ordinal, scope.id()}];
-    if (kernel) return *kernel;
+    for (const Variant present : {Variant::both, variant})
+      if (const auto found = loaded_.find({ordinal, scope.id(), present}); found != loaded_.end()) return *found->second;
     if (may_capture && is_capturing(stream))
       throw UsageError(
           fmt::format("{} is used for the first time on device {} while a graph is captured: launch it once or "
                       "call warm_up before the capture",
                       manifest().kernel, ordinal));
-    kernel = load(ordinal);
-    return *kernel;
+    const Arch arch = parse_arch(arch_on(device_info(ordinal)));
+    if (find_binary(binaries_, arch)) variant = Variant::both;
+    std::unique_ptr<Loaded> kernel = load(ordinal, arch, variant);
+    return *(loaded_[{ordinal, scope.id(), variant}] = std::move(kernel));
   }
 
-  std::unique_ptr<Loaded> load(int ordinal) {
+  std::unique_ptr<Loaded> load(int ordinal, const Arch& arch, Variant variant) {
     auto kernel = std::make_unique<Loaded>();
-    const std::string arch = arch_on(device_info(ordinal));
-    kernel->compiled = obtain(parse_arch(arch));
+    kernel->compiled = obtain(arch, variant);
     kernel->module = std::make_unique<LoadedModule>(ordinal, kernel->compiled.image, manifest().kernel);
     kernel->compiled.image.clear();
     for (const LaunchInfo& launch : manifest().launches)
-      for (const std::string& entry : {launch.entry, launch.entry_any}) {
-        if (entry.empty()) continue;
+      for (const std::string& entry : entries_of(launch, variant)) {
         const LoadedFunction function = kernel->module->prepare(entry, launch.block, launch.shared_bytes);
         check_arguments(entry, function);
         kernel->functions[entry] = function;
@@ -148,7 +177,7 @@ class CudaKernelImpl : public CudaKernel {
     return kernel;
   }
 
-  CompiledText obtain(const Arch& arch) const {
+  CompiledText obtain(const Arch& arch, Variant variant) const {
     if (const PrebuiltBinary* binary = find_binary(binaries_, arch)) {
       CompiledText prebuilt;
       prebuilt.image = binary->image;
@@ -161,6 +190,7 @@ class CudaKernelImpl : public CudaKernel {
     compile_options.kernel = manifest().kernel;
     compile_options.newer_device = true;
     compile_options.extra = options().compiler_options;
+    compile_options.extra.push_back(variant == Variant::any ? "-DKDAGEN_VARIANTS=2" : "-DKDAGEN_VARIANTS=1");
     return compile(text(), arch.sm(), compile_options, cache());
   }
 
@@ -181,9 +211,10 @@ class CudaKernelImpl : public CudaKernel {
     return emitted.number == present.number ? emitted.sm() : present.sm();
   }
 
+  LaunchPlans plans_;
   std::mutex mutex_;
   std::vector<PrebuiltBinary> binaries_;
-  std::map<std::pair<int, std::uint64_t>, std::unique_ptr<Loaded>> loaded_;
+  std::map<std::tuple<int, std::uint64_t, Variant>, std::unique_ptr<Loaded>> loaded_;
 };
 
 }  // namespace

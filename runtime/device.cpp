@@ -103,7 +103,7 @@ ContextScope::ContextScope(int ordinal) {
     context = primary_contexts().get(ordinal, true);
     result = cuda.CtxPushCurrent(context);
   }
-  check_driver(result, fmt::format("switch to device {}", ordinal));
+  check_driver(result, [&] { return fmt::format("switch to device {}", ordinal); });
   unsigned long long id = 0;
   if (cuda.CtxGetId && cuda.CtxGetId(context, &id) == cuda_success)
     id_ = id;

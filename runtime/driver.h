@@ -2,6 +2,7 @@
 // The CUDA driver API, found at run time: a program with this linked in starts and works without a driver until it
 // needs one. Functions are declared by hand, so building needs no CUDA header.
 #pragma once
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -20,6 +21,8 @@ using CudaStream = void*;
 using CudaEvent = void*;
 using CudaMemoryPool = void*;
 using CudaPointer = unsigned long long;
+
+inline constexpr CudaResult cuda_success = 0, cuda_out_of_memory = 2, cuda_capture_implicit = 906;
 
 /// The device cannot be used any more by this process: a fault destroyed its context, or the process was forked after
 /// first use.
@@ -101,6 +104,12 @@ const DriverFunctions& driver();
 /// completes "cannot ...".
 void check_driver(CudaResult result, std::string_view action);
 
+/// The same for calls that are made often: `action()` makes the text, once something went wrong.
+template <std::invocable Action>
+void check_driver(CudaResult result, const Action& action) {
+  if (result != cuda_success) check_driver(result, std::string_view(action()));
+}
+
 /// "CUDA_ERROR_INVALID_VALUE (1): invalid argument"
 std::string driver_error_text(CudaResult result);
 
@@ -113,6 +122,5 @@ void quietly(Action action) noexcept {
   }
 }
 
-inline constexpr CudaResult cuda_success = 0, cuda_out_of_memory = 2, cuda_capture_implicit = 906;
 
 }  // namespace kdagen::runtime

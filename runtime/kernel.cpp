@@ -15,13 +15,4 @@ std::int64_t Kernel::workspace_bytes(const Problem& problem) const {
   return is_empty(problem) ? 0 : workspace_layout(manifest_, problem).bytes;
 }
 
-void Kernel::launch(const std::vector<TensorRef>& tensors, const Problem& problem, const LaunchOptions& options) {
-  const Binding binding = bind_tensors(manifest_, problem, tensors);
-  check_memory(problem, binding);
-  if (is_empty(problem))
-    zero_outputs(binding, options);
-  else
-    run(problem, binding, options);
-}
-
 }  // namespace kdagen::runtime

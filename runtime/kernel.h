@@ -59,7 +59,7 @@ class Kernel {
   /// it throws UsageError. A problem without rows only zeroes the outputs. CUDA: no host synchronisation, no allocation
   /// outside the stream's order; may be captured once warm. Emulator: done on return; CheckError with the reports of a
   /// faulty text, outputs then untouched.
-  void launch(const std::vector<TensorRef>& tensors, const Problem& problem, const LaunchOptions& options = {});
+  virtual void launch(const std::vector<TensorRef>& tensors, const Problem& problem, const LaunchOptions& options = {}) = 0;
 
   /// Compiles and loads for the device (ignored by the emulator), so that later launches can be captured.
   virtual void warm_up(int device_ordinal) = 0;
@@ -68,11 +68,6 @@ class Kernel {
   Cache& cache() const { return options_.cache ? *options_.cache : Cache::shared(); }
 
  private:
-  virtual void run(const Problem& problem, const Binding& binding, const LaunchOptions& options) = 0;
-  virtual void zero_outputs(const Binding& binding, const LaunchOptions& options) = 0;
-  /// Refuses memory of the wrong kind.
-  virtual void check_memory(const Problem& problem, const Binding& binding) const = 0;
-
   std::string text_;
   Manifest manifest_;
   KernelOptions options_;
@@ -89,11 +84,12 @@ class CudaKernel : public Kernel {
  public:
   using Kernel::Kernel;
   virtual std::vector<EntryReport> report(int device_ordinal) = 0;
-  /// One more binary; no effect on devices for which the kernel is loaded already. UsageError for an unknown arch.
+  /// One more binary; no effect on what is loaded already. UsageError for an unknown arch.
   virtual void add_binary(PrebuiltBinary binary) = 0;
 };
 
-/// Compiled on first use for the device that holds the data, and loaded once a device and context. A text emitted for a
+/// Compiled on first use for the device that holds the data, the variants for aligned tensors and for others apart, and
+/// loaded once a device and context. A text emitted for a
 /// newer architecture than the device's is refused there.
 std::unique_ptr<CudaKernel> make_cuda_kernel(std::string text, Manifest manifest, KernelOptions options = {});
 

@@ -170,7 +170,10 @@ NvrtcOutput run_nvrtc(const std::string& text, const std::string& name, std::spa
                       const std::vector<std::string>& options, bool ptx) {
   const Functions& f = *nvrtc_library().functions;
   Program program(f, text, name, headers);
-  const int result = program.compile(options);
+  std::vector<std::string> all = options;
+  // From 12.9 on NVRTC has a cache of its own, whose hits come without a log, and the log tells registers and spills.
+  if (std::pair(nvrtc_library().major, nvrtc_library().minor) >= std::pair(12, 9)) all.push_back("--no-cache");
+  const int result = program.compile(all);
   NvrtcOutput output;
   output.log = program.fetch(f.GetProgramLogSize, f.GetProgramLog);
   strip_terminator(output.log);

@@ -21,7 +21,7 @@ struct TensorBox {
 /// The map of a bound tensor; strides of dimensions with one element are made to fit.
 TensorBox tensor_box(const Manifest& manifest, const Problem& problem, const BoundTensor& tensor, int box_rows);
 
-/// By the driver; ToolchainError when it has no tensor maps or refuses this one.
+/// By the driver, for the current context; ToolchainError when it has no tensor maps or refuses this one.
 TensorMapWords cuda_tensor_map(const TensorBox& box);
 
 }  // namespace kdagen::runtime

@@ -6,8 +6,10 @@
 #include "codegen/emit/finish.h"
 #include "codegen/emit/helpers.h"
 #include "codegen/emit/manifest.h"
+#include "codegen/emit/owners.h"
 #include "codegen/emit/staging.h"
 #include "codegen/emit/statements.h"
+#include "codegen/schedule/homes.h"
 #include "codegen/schedule/schedule.h"
 #include "kdagen/error.h"
 
@@ -71,7 +73,7 @@ class KernelText {
       begin = end + 1;
     }
     out.line(fmt::format("//   spec {}  {}  tile {} rows x {} columns in {} step{}  {}", options_.spec_hash, options_.arch, tiling.chunk, tiling.dim,
-                         tiling.steps, tiling.steps == 1 ? "" : "s", tiling_summary()));
+                         tiling.steps, tiling.steps == 1 ? "" : "s", tiling_text(tiling)));
     out.line("//   remake: " + options_.remake);
     if (!options_.formulas.empty()) out.line("//");
     for (const std::string& formula : options_.formulas) out.line("//   " + formula);
@@ -88,11 +90,6 @@ class KernelText {
     out.close(";");
     out.line();
     staging_->print_record(out);
-  }
-
-  std::string tiling_summary() const {
-    const Tiling& tiling = program_.tiling;
-    return tiling_text(tiling);
   }
 
   void print_first_tile(Writer& out) {
@@ -125,6 +122,7 @@ class KernelText {
     StatementPrinter prologue(program_, *names_, out, Place::Tile);
     keep_for_tiles(prologue);
     prologue.print(program_.prologue);
+    print_owners(out, program_, *names_, helpers_);
     print_tile_loops(out);
     out.close();
     out.line();
@@ -158,7 +156,8 @@ class KernelText {
     bool sums = !program_.parameter_sums.empty(), per_tile = tiling.tiles_per_block < kTilesPerSegment;
     int segments = std::max(1, tiling.tiles_per_block / kTilesPerSegment);
     auto zero_sums = [&] {
-      for (const ParameterSum& sum : program_.parameter_sums) out.line(fmt::format("float {} = 0.0f;", sum.name));
+      for (const ParameterSum& sum : program_.parameter_sums)
+        if (!sum.by_owners) out.line(fmt::format("float {} = 0.0f;", sum.name));
     };
     if (per_tile) {
       out.line(fmt::format("const long long first = group * {0}, last = first + {0} < arguments.tiles ? first + {0} : arguments.tiles;", tiling.tiles_per_block));
@@ -184,14 +183,15 @@ class KernelText {
   }
 
   void start_staging(Writer& out) {
-    if (!staging_->any()) return;
+    if (!staging_->any() && program_.owner_statements.empty()) return;
     int tiles = program_.tiling.tiles_per_block;
     out.line(fmt::format("const long long begin = group * {0}, end = begin + {0} < arguments.tiles ? begin + {0} : arguments.tiles;", tiles));
-    staging_->print_start(out);
+    if (staging_->any()) staging_->print_start(out);
   }
 
   void print_partials(Writer& out, const std::string& index, const std::string& count) {
     for (const ParameterSum& sum : program_.parameter_sums) {
+      if (sum.by_owners) continue;
       int width = partial_width(program_, sum);
       if (sum.partial == Shape::Columns)
         out.line(fmt::format("if (block == 0) arguments.{0}_partial[(head * {1} + {2}) * {3} + column] = {0};", sum.name, count, index, width));
@@ -251,9 +251,7 @@ class KernelText {
     const Tiling& tiling = program_.tiling;
     out.line("// after the last sequence: dead rows are set to 0");
     bool any_rows = false, zeros = false;
-    auto is_listed = [](OutputOp output, AxisAttr axis) {
-      return axis && llvm::any_of(output.getAxes(), [&](mlir::Attribute name) { return name == axis.getName(); });
-    };
+    auto is_listed = [](OutputOp output, AxisAttr axis) { return lists(output.getAxes(), axis); };
     auto heads = kernel_.axis(AxisRole::Head), rows = kernel_.axis(AxisRole::Rows), feature = kernel_.axis(AxisRole::Feature);
     for (auto output : kernel_.block().getOps<OutputOp>()) {
       if (section_of(output.getValue()) != Section::Tile) continue;
@@ -292,11 +290,13 @@ class KernelText {
     bool dynamic = bytes > kStaticSharedBytes || staging_->any();  // boxes arrive at multiples of 128
     std::string entry = manifest_.kernel, any = entry + "_any";
     for (auto [name, aligned] : {std::pair{entry, true}, {any, false}}) {
+      out.line(variant_guard(aligned));
       out.open(fmt::format("KD_KERNEL({}, {}) void {}({})", tiling.threads, tiling.min_blocks, name, staging_->parameter()));
       out.line(dynamic ? "KD_DYNAMIC_SHARED(float, shared);" : fmt::format("KD_SHARED(float, shared, {});", floats));
       out.line(fmt::format("{}_tiles<{}>(arguments, shared);", entry, aligned));
       out.close();
       out.line(fmt::format("KD_ENTRY({}, Arguments);", name));
+      out.line("#endif");
       out.line();
     }
     manifest_.launches.push_back({entry + "_first_tile_i32", "", runtime::When::packed_i32, {{"1"}}, 256, 0, 1});

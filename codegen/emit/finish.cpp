@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "codegen/emit/helpers.h"
 #include "codegen/emit/statements.h"
 #include "codegen/schedule/homes.h"
 #include "kdagen/error.h"
@@ -12,7 +13,7 @@ using namespace kdagen::schedule;
 
 namespace kdagen::emit {
 namespace {
-constexpr int kParts = 8, kColumnsPerBlock = 32;
+constexpr int kColumnsPerBlock = 32;  // of sum_segments
 
 /// The statements of the finish kernel: those in the loop over heads, and those after it.
 class Finish {
@@ -84,41 +85,26 @@ void print_segments_kernel(Writer& out, const Program& program, runtime::Manifes
   bool per_tile = program.tiling.tiles_per_block < kTilesPerSegment;
   int groups = (program.tiling.width + kColumnsPerBlock - 1) / kColumnsPerBlock;
   out.line("// Parameter sums, second stage: the segments (8 consecutive tiles of a head) by the balanced tree over their numbers.");
-  out.line(fmt::format("// {} threads share a column: each takes an equal run of the padded segment count.", kParts));
   out.open(fmt::format("KD_KERNEL(256, 0) void {}(const Arguments arguments)", entry));
   out.line("KD_SHARED(float, parts, 256);");
   out.line("const long long head = blockIdx.x % arguments.heads;");
   out.line(fmt::format("const int column = static_cast<int>(blockIdx.x / arguments.heads) * {0} + static_cast<int>(threadIdx.x) % {0};", kColumnsPerBlock));
-  out.line(fmt::format("const int part = static_cast<int>(threadIdx.x) / {};", kColumnsPerBlock));
   for (const ParameterSum& sum : program.parameter_sums) {
     int width = partial_width(program, sum);
-    out.line();
-    out.open("");
-    std::string of_head = per_tile ? "arguments.tiles" : "arguments.segments";
-    out.line(fmt::format("const float* terms = arguments.{}_partial + head * {} * {} + column;", sum.name, of_head, width));
-    out.line("float sum = 0.0f;");
-    out.open(fmt::format("if (column < {})", width));
-    out.open(fmt::format("sum = tree_part(arguments.segments, part, {}, [&](long long segment)", kParts));
+    std::string terms = sum.name + "_terms", of_head = per_tile ? "arguments.tiles" : "arguments.segments";
+    out.line(fmt::format("const float* const {} = arguments.{}_partial + head * {} * {} + column;", terms, sum.name, of_head, width));
+    std::string wanted = width % kColumnsPerBlock ? fmt::format("column < {}", width) : "true";
+    out.open(fmt::format("sum_segments(arguments.segments, {2}, parts, arguments.{1}_columns + head * {0} + column, [&](long long segment)", width,
+                         sum.name, wanted));
     if (per_tile) {
       out.line(fmt::format("const long long first = segment * {0}, last = first + {0} < arguments.tiles ? first + {0} : arguments.tiles;", kTilesPerSegment));
       out.line("float in_order = 0.0f;");
-      out.line(fmt::format("for (long long tile = first; tile < last; ++tile) in_order += terms[tile * {}];", width));
+      out.line(fmt::format("for (long long tile = first; tile < last; ++tile) in_order += {}[tile * {}];", terms, width));
       out.line("return in_order;");
     } else {
-      out.line(fmt::format("return terms[segment * {}];", width));
+      out.line(fmt::format("return {}[segment * {}];", terms, width));
     }
     out.close(");");
-    out.close();
-    out.line("parts[threadIdx.x] = sum;");
-    out.line("block_barrier();  // parts is complete");
-    out.open(fmt::format("if (part == 0 && column < {})", width));
-    out.line("const float* p = parts + threadIdx.x;");
-    auto p = [](int i) { return fmt::format("p[{}]", i * kColumnsPerBlock); };
-    out.line(fmt::format("arguments.{}_columns[head * {} + column] = (({} + {}) + ({} + {})) + (({} + {}) + ({} + {}));", sum.name, width,
-                         p(0), p(1), p(2), p(3), p(4), p(5), p(6), p(7)));
-    out.close();
-    out.line("block_barrier();  // every thread is done with parts");
-    out.close();
   }
   out.close();
   out.line(fmt::format("KD_ENTRY({}, Arguments);", entry));
@@ -173,8 +159,10 @@ void print_finish_kernel(Writer& out, const Program& program, const Names& names
   out.close();
   out.line();
   for (auto [name, aligned] : {std::pair{entry, true}, {entry_any, false}}) {
+    out.line(variant_guard(aligned));
     out.line(fmt::format("KD_KERNEL(32, 0) void {}(const Arguments arguments) {{ {}_body<{}>(arguments); }}", name, entry, aligned));
     out.line(fmt::format("KD_ENTRY({}, Arguments);", name));
+    out.line("#endif");
   }
   helpers.insert(in_loop.helpers().begin(), in_loop.helpers().end());
   helpers.insert(after.helpers().begin(), after.helpers().end());

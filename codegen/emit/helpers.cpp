@@ -59,6 +59,9 @@ void print_row_dot(Writer& out, const Tiling& tiling) {
   out.line("return sum;");
   out.close();
   out.line();
+}
+
+void print_row_dot_one(Writer& out) {
   out.open("KD_FUNCTION float row_dot(const float (&x)[8], float y, int lane)");
   out.line("float all[8];");
   out.line("#pragma unroll");
@@ -110,7 +113,10 @@ void print_helpers(Writer& out, const Tiling& tiling, std::set<std::string> used
   if (used.count("store_row")) print_row_access(out, tiling, false);
   if (used.count("row_sum")) print_row_sum(out, tiling);
   if (used.count("row_dot")) print_row_dot(out, tiling);
+  if (used.count("row_dot_one")) print_row_dot_one(out);
   if (used.count("row_max")) print_row_max(out, tiling);
 }
+
+const char* variant_guard(bool aligned) { return aligned ? "#if KD_ALIGNED_VARIANT" : "#if KD_ANY_VARIANT"; }
 
 }  // namespace kdagen::emit

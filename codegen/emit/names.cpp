@@ -2,10 +2,12 @@
 #include "codegen/emit/names.h"
 
 #include <cctype>
+#include <regex>
 
 #include <fmt/format.h>
 
 #include "codegen/explain/invented_names.h"
+#include "runtime/embedded.h"
 
 using namespace kdagen::kda;
 using namespace kdagen::schedule;
@@ -13,7 +15,7 @@ using namespace kdagen::schedule;
 namespace kdagen::emit {
 namespace {
 
-/// Words that mean something to C++, CUDA, or the emitted text itself.
+/// Words that mean something to C++, CUDA, or the emitted text itself; see also prelude_names.
 const char* const kReserved[] = {
     "alignas", "alignof", "and", "asm", "auto", "bool", "break", "case", "catch", "char", "class", "const", "constexpr", "continue",
     "default", "delete", "do", "double", "else", "enum", "explicit", "export", "extern", "false", "float", "for", "friend", "goto",
@@ -23,9 +25,23 @@ const char* const kReserved[] = {
     "abs", "exp", "exp2", "log", "log1p", "log2", "sqrt", "rsqrt", "tanh", "pow", "min", "max", "fma", "expf", "exp2f", "logf",
     "log1pf", "sqrtf", "tanhf", "powf", "fmaf", "fabsf", "fminf", "fmaxf", "half", "bf16", "fp16", "main", "NULL", "isnan", "signbit",
     "threadIdx", "blockIdx", "blockDim", "gridDim", "warpSize", "Rows", "Tiles", "Tile", "Arguments", "arguments", "aligned", "shared",
-    "tile", "number", "head", "group", "segment", "row", "lane", "column", "block", "step", "step_row", "first_row", "i", "b",
-    "load_row", "store_row", "row_sum", "row_dot", "row_max", "to", "to_float", "round_to", "load4", "store4", "lane_xor", "block_barrier",
-    "Fixed", "to_fixed", "slot", "phase", "operands", "arrivals", "slots", "record", "unit", "after", "here", "next", "where", "before", "begin", "groups", "heads", "head_number", "group_number", "last_segment", "first", "last", "end", "zeros", "parts", "term", "terms", "sum", "index", "y0", "y1", "j0", "j1", "yn", "jn", "gamma", "time", "div", "rand", "signal", "select", "read", "write"};
+    "tile", "number", "head", "group", "segment", "row", "lane", "column", "block", "step", "step_row", "first_row", "own_row", "own_tile", "owned", "i", "b",
+    "load_row", "store_row", "row_sum", "row_dot", "row_max", "column_of", "slot", "phase", "operands", "arrivals", "slots", "record", "unit", "after", "here", "next", "where", "before", "begin", "groups", "heads", "head_number", "group_number", "last_segment", "first", "last", "end", "zeros", "parts", "term", "terms", "sum", "index", "y0", "y1", "j0", "j1", "yn", "jn", "gamma", "time", "div", "rand", "signal", "select", "read", "write"};
+
+/// What the prelude declares for emitted texts to call: a value of such a name would hide it.
+const std::set<std::string>& prelude_names() {
+  static const auto* names = [] {
+    const std::regex declaration(R"((?:KD_(?:SEPARATE_)?FUNCTION[^;{(]*?|struct (?:alignas\(\d+\) )?)\b(\w+)(?:<\w+>)?\s*[({;])");
+    auto* found = new std::set<std::string>;
+    for (const runtime::EmbeddedFile& file : runtime::runtime_headers()) {
+      if (!file.path.ends_with(".cuh")) continue;
+      const std::string text(file.text);
+      for (std::sregex_iterator match(text.begin(), text.end(), declaration), end; match != end; ++match) found->insert((*match)[1]);
+    }
+    return found;
+  }();
+  return *names;
+}
 
 std::string identifier(const std::string& text) {
   std::string result;
@@ -57,7 +73,7 @@ Names::Names(const Program& program) {
     InputOp input = staged.input;
     if (std::string tensor = input.getTensor().str(); !maps_.count(tensor)) maps_[tensor] = claim(tensor + "_map");
   }
-  taken_.clear();
+  taken_ = prelude_names();
   for (const char* word : kReserved) taken_.insert(word);
   name_values(program);
   for (const Buffer& buffer : program.buffers) buffers_.push_back(claim(base(buffer.value) + "_" + buffer.name));

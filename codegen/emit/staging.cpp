@@ -20,6 +20,7 @@ struct Corner {
 
 /// Whether a tensor of tiles is read or written through a pointer, one a tile.
 bool by_pointer(const Program& program, mlir::Operation* op) {
+  if (program.is_owned(op)) return false;
   if (auto output = mlir::dyn_cast<OutputOp>(op)) return section_of(output.getValue()) == Section::Tile;
   auto input = mlir::dyn_cast<InputOp>(op);
   return input && section_of(input.getResult()) == Section::Tile &&
@@ -73,16 +74,13 @@ void StagingPrinter::print_record(Writer& out) const {
 
 void StagingPrinter::print_pointers(Writer& out, bool follows) const {
   KernelOp kernel = program_.kernel;
-  auto has = [](mlir::ArrayAttr axes, AxisAttr axis) {
-    return axis && llvm::any_of(axes, [&](mlir::Attribute name) { return name == axis.getName(); });
-  };
   for (mlir::Operation& op : kernel.block()) {
     if (!by_pointer(program_, &op)) continue;
     auto input = mlir::dyn_cast<InputOp>(op);
     auto output = mlir::dyn_cast<OutputOp>(op);
     std::string tensor = input ? input.getTensor().str() : output.getTensor().str(), member = "arguments." + names_.tensor(tensor);
-    bool heads = input ? has_role(input.getResult(), AxisRole::Head) : has(output.getAxes(), kernel.axis(AxisRole::Head));
-    bool rows = input ? has_role(input.getResult(), AxisRole::Rows) : has(output.getAxes(), kernel.axis(AxisRole::Rows));
+    bool heads = input ? has_role(input.getResult(), AxisRole::Head) : lists(output.getAxes(), kernel.axis(AxisRole::Head));
+    bool rows = input ? has_role(input.getResult(), AxisRole::Rows) : lists(output.getAxes(), kernel.axis(AxisRole::Rows));
     std::string head = heads ? "head" : "0";
     std::string at = rows && !program_.tile_major.count(tensor) ? fmt::format("{}.at(where.batch, where.token, {})", member, head)
                                                                 : fmt::format("{}.at({}, number, 0)", member, head);
@@ -139,6 +137,7 @@ void StagingPrinter::print_function(Writer& out) const {
   out.line("/// and whoever waits for the slot's counter sees them. Else all threads copy; seen after a barrier.");
   if (units > 1) out.line(fmt::format("/// `unit`: which of the {} portions, each the rows of a step.", units));
   out.line("template <bool aligned>");
+  // Never a function that is called: with the address of the arguments known elsewhere, the whole kernel gets slower.
   out.open(fmt::format("KD_FUNCTION void {}_stage(const Arguments& arguments, float* shared, long long head, long long number, {}long long begin, long long end, int slot, int record)",
                        kernel_, units > 1 ? "int unit, " : ""));
   out.line("if (number >= end || (aligned && threadIdx.x != 0)) return;");

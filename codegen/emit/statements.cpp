@@ -110,7 +110,14 @@ Expression StatementPrinter::element(mlir::Value value, Map map) {
   return {name(value, map) + (subscript ? "[i]" : "")};
 }
 
-std::string StatementPrinter::row_expression(Map map) const { return map == Map::Row ? "row" : "(first_row + i)"; }
+std::string StatementPrinter::row_expression(Map map) const {
+  if (place_ == Place::Owners) return "own_row";
+  return map == Map::Row ? "row" : "(first_row + i)";
+}
+
+std::string StatementPrinter::row_present(Map map) const {
+  return (map == Map::Column ? "first_row + i" : row_expression(map)) + " < tile.rows";
+}
 
 Expression StatementPrinter::element_of(mlir::Operation* op, Map map) {
   ElementContext context;
@@ -181,6 +188,7 @@ void StatementPrinter::print_one(const Statement& s) {
     case Kind::PublishLast:
     case Kind::FetchShifted: return print_last_and_shift(s);
     case Kind::Accumulate:
+      if (place_ == Place::Owners) return print_tile_total(s);
       for (const ParameterSum& sum : program_.parameter_sums)
         if (sum.op == s.op) {
           std::string x = name(s.value, s.map);

@@ -12,8 +12,9 @@
 
 namespace kdagen::emit {
 
-/// Where the text stands: inside a tile of the main kernel, or in the finish kernel (one row, no tile).
-enum class Place { Tile, Finish };
+/// Where the text stands: inside a tile of the main kernel, in the part of a tile that is done by a thread a row, or in the
+/// finish kernel (one row, no tile).
+enum class Place { Tile, Owners, Finish };
 
 class StatementPrinter {
  public:
@@ -49,6 +50,7 @@ class StatementPrinter {
   void print_block_totals(const Statement& s);
   void print_total(const Statement& s);
   void print_row_scan(const Statement& s);
+  void print_tile_total(const Statement& s);
   void print_last_and_shift(const Statement& s);
   void print_barrier(const Statement& s);
 
@@ -61,6 +63,7 @@ class StatementPrinter {
   /// The pointer to a tensor's features for this thread: arguments.q.at(tile.batch, tile.token + row, head).
   std::string address(const std::string& tensor, mlir::ArrayAttr axes, mlir::Value value, Map map) const;
   std::string row_expression(Map map) const;
+  std::string row_present(Map map) const;  // the condition
   std::string step_row(Map map) const;
   std::string column_present() const;  // "" where every column is in the tensor
   std::string buffer_index(const schedule::Buffer& buffer, const std::string& row, const std::string& column) const;

@@ -4,6 +4,7 @@
 
 #include "codegen/emit/aliases.h"
 #include "codegen/emit/statements.h"
+#include "codegen/schedule/homes.h"
 #include "kdagen/error.h"
 
 using namespace kdagen::kda;
@@ -11,9 +12,6 @@ using namespace kdagen::schedule;
 
 namespace kdagen::emit {
 namespace {
-bool lists(mlir::ArrayAttr axes, AxisAttr axis) {
-  return axis && llvm::any_of(axes, [&](mlir::Attribute name) { return name == axis.getName(); });
-}
 mlir::ArrayAttr axes_of(mlir::Value value) {
   llvm::SmallVector<mlir::Attribute> names;
   for (mlir::StringAttr axis : type_of(value).getAxes()) names.push_back(axis);
@@ -52,7 +50,8 @@ void StatementPrinter::print_load(const Statement& s) {
   bool rows = shape == Shape::Tile || shape == Shape::Rows, columns = shape == Shape::Tile || shape == Shape::Columns;
   std::vector<std::string> conditions;
   // Absent rows of a staged tensor hold something; no statement lets an absent row act on another.
-  if (rows && (names_.staged(tensor).empty() || program_.tiling.rows_per_step > program_.tiling.chunk)) conditions.push_back(s.map == Map::Row ? "row < tile.rows" : "first_row + i < tile.rows");
+  if (rows && (names_.staged(tensor).empty() || program_.tiling.rows_per_step > program_.tiling.chunk)) conditions.push_back(row_present(s.map));
+  if (place_ == Place::Owners && !rows) conditions.push_back("tile.rows > 0");
   if (columns && s.map == Map::Column && !column_present().empty()) conditions.push_back(column_present());
   if (std::string apart = unless_aliased(program_, names_, s.op); !apart.empty()) conditions.push_back(apart);
   bool parameter = section_of(s.value) != Section::Tile;
@@ -103,10 +102,10 @@ void StatementPrinter::print_store(const Statement& s) {
   std::vector<std::string> conditions;
   if (std::string apart = unless_aliased(program_, names_, s.op); !apart.empty()) conditions.push_back(apart);
   if (KernelOp(program_.kernel).axis(AxisRole::Head) && !heads) conditions.push_back("head == 0");
-  if (shape == Shape::Tile || shape == Shape::Rows) conditions.push_back(s.map == Map::Row ? "row < tile.rows" : "first_row + i < tile.rows");
-  if (shape == Shape::Rows && s.map == Map::Row) conditions.push_back("lane == 0");
-  if (shape == Shape::Columns && place_ == Place::Tile) conditions.push_back(s.map == Map::Row ? "step_row == 0" : "block == 0");
-  if (shape == Shape::Single) conditions.push_back("threadIdx.x == 0");
+  if (shape == Shape::Tile || shape == Shape::Rows) conditions.push_back(row_present(s.map));
+  if (shape == Shape::Rows && s.map == Map::Row && place_ != Place::Owners) conditions.push_back("lane == 0");
+  if (shape == Shape::Columns && place_ != Place::Finish) conditions.push_back(s.map == Map::Row ? "step_row == 0" : "block == 0");
+  if (shape == Shape::Single) conditions.push_back(place_ == Place::Owners ? "own_row == 0 && tile.rows > 0" : "threadIdx.x == 0");
   bool columns = shape == Shape::Tile || shape == Shape::Columns;
   if (columns && s.map == Map::Column && !column_present().empty()) conditions.push_back(column_present());
   if (place_ == Place::Finish && shape == Shape::Columns) conditions.push_back(fmt::format("threadIdx.x < {}", program_.tiling.lanes));
@@ -151,7 +150,9 @@ void StatementPrinter::print_publish(const Statement& s) {
   std::string shared = names_.buffer(s.buffer), variable = name(s.value, s.map);
   Shape shape = shape_of(s.value);
   int width = program_.tiling.width;
-  if (shape == Shape::Rows && s.map == Map::Row) {
+  if (place_ == Place::Owners) {
+    out_.line(fmt::format("{}[threadIdx.x] = {};", shared, element(s.value, s.map).text));
+  } else if (shape == Shape::Rows && s.map == Map::Row) {
     out_.line(fmt::format("if (lane == 0) {}[row] = {};", shared, element(s.value, s.map).text));
   } else if (shape == Shape::Columns && s.map == Map::Column) {
     out_.line(fmt::format("if (block == 0) {}[column] = {};", shared, element(s.value, s.map).text));
@@ -195,8 +196,8 @@ void StatementPrinter::print_fetch(const Statement& s) {
 
 void StatementPrinter::print_barrier(const Statement& s) {
   if (s.buffer < 0) return out_.line("block_barrier();  // every thread is done with the " + s.note);
-  std::string buffer = names_.buffer(s.buffer);
-  out_.line("block_barrier();  // " + (s.note == "complete" ? buffer + " is complete" : "every thread is done with " + buffer));
+  std::string buffer = names_.buffer(s.buffer), barrier = place_ == Place::Owners ? "warp_barrier();  // " : "block_barrier();  // ";
+  out_.line(barrier + (s.note == "complete" ? buffer + " is complete" : "every thread is done with " + buffer));
 }
 
 void StatementPrinter::print_last_and_shift(const Statement& s) {

@@ -18,6 +18,7 @@ void StatementPrinter::print_row_reduce(const Statement& s) {
     helpers_.insert("row_dot");
     mlir::Value a = register_operands(s.op)[0], b = register_operands(s.op)[1];
     if (!array(a, s.map)) std::swap(a, b);
+    if (!array(b, s.map)) helpers_.insert("row_dot_one");
     std::string second = array(b, s.map) ? name(b, s.map) : element(b, s.map).text;
     out_.line(fmt::format("const float {} = row_dot({}, {}, lane);", variable, name(a, s.map), second), tag(s.op));
     return;
@@ -103,14 +104,26 @@ void StatementPrinter::print_total(const Statement& s) {
 
 void StatementPrinter::print_row_scan(const Statement& s) {
   std::string result = name(s.value, s.map), buffer = names_.buffer(s.buffer);
+  if (place_ == Place::Owners) buffer += fmt::format(" + {} * own_tile", program_.tiling.chunk);
   if (auto scan = mlir::dyn_cast<ScanOp>(s.op)) {
-    out_.line(fmt::format("const {} {} = row_scan<{}, {}, {}, {}>({}, row, tile.rows);", value_type(s.value), result, program_.tiling.chunk, scan.getExclusive(), scan.getReverse(), program_.tiling.steps == 1, buffer), tag(s.op));
+    out_.line(fmt::format("const {} {} = row_scan<{}, {}, {}, {}>({}, {}, tile.rows);", value_type(s.value), result, program_.tiling.chunk, scan.getExclusive(), scan.getReverse(),
+                          program_.tiling.steps == 1 || place_ == Place::Owners, buffer, row_expression(s.map)), tag(s.op));
   } else if (mlir::isa<SumOp>(s.op)) {
     out_.line(fmt::format("const {} {} = row_total<{}>({}, tile.rows);", value_type(s.value), result, program_.tiling.chunk, buffer), tag(s.op));
   } else {
     out_.line(fmt::format("float {} = {}[0];", result, buffer), tag(s.op));
     out_.line(fmt::format("for (int r = 1; r < tile.rows; ++r) if (!({1}[r] <= {0}) && {0} == {0}) {0} = {1}[r];", result, buffer));
   }
+}
+
+/// A row owner's part of a sum over tiles: for the segment's sum, or, where a block has fewer tiles, for the next kernel.
+void StatementPrinter::print_tile_total(const Statement& s) {
+  std::string total = fmt::format("tile.rows > 0 ? {} : 0.0f", name(s.value, s.map));
+  if (program_.tiling.tiles_per_block >= kTilesPerSegment)
+    return out_.line(fmt::format("if (own_row == 0) {}[own_tile] = {};", names_.buffer(s.buffer), total), tag(s.op));
+  for (const ParameterSum& sum : program_.parameter_sums)
+    if (sum.op == s.op)
+      out_.line(fmt::format("if (own_row == 0 && number < end) arguments.{}_partial[head * arguments.tiles + number] = {};", sum.name, total), tag(s.op));
 }
 
 }  // namespace kdagen::emit

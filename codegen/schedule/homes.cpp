@@ -18,6 +18,10 @@ bool reduces(Operation* op, AxisRole role) {
   return has_role(op->getOperand(0), role) && !has_role(op->getResult(0), role);
 }
 
+bool lists(ArrayAttr names, AxisAttr axis) {
+  return axis && llvm::is_contained(names, axis.getName());
+}
+
 llvm::SmallVector<Value> register_operands(Operation* op) {
   if (reduces(op, AxisRole::Feature) && isa<SumOp>(op))
     if (auto product = op->getOperand(0).getDefiningOp<MulOp>()) return {product.getA(), product.getB()};

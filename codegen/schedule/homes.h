@@ -31,5 +31,7 @@ llvm::SmallVector<mlir::Value> register_operands(mlir::Operation* op);
 bool is_pointwise(mlir::Operation* op);
 /// Sum or maximum over columns / over rows / over tiles.
 bool reduces(mlir::Operation* op, kda::AxisRole role);
+/// Whether `axis` (null: never) is among the names.
+bool lists(mlir::ArrayAttr names, kda::AxisAttr axis);
 
 }  // namespace kdagen::schedule

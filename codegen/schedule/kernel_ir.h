@@ -38,6 +38,7 @@ struct Tiling {
   bool heads_fastest = true; // neighbouring blocks work on neighbouring heads
   int stages = 0;            // tiles whose operands are in shared memory or on their way to it; 0: plain loads
   int blocks_per_step() const { return rows_per_step / 8; }  // scan blocks of 8 rows
+  int owned_tiles() const { return threads / chunk; }  // with a thread for each of their rows
   int total_rows() const { return steps * rows_per_step; }
   int total_blocks() const { return total_rows() / 8; }
 };
@@ -51,6 +52,8 @@ enum class Layout : uint8_t {
   ChunkRows,     // [total_rows]
   Columns,       // [width]
   BlockColumns,  // [total_blocks][width]: one number a column and scan block
+  OwnerRows,     // [threads]: one number of each row owner
+  OwnerTiles,    // [owned_tiles]: one number a tile
 };
 
 /// A piece of shared memory.
@@ -103,6 +106,7 @@ struct ParameterSum {
   kda::SumOp op;
   Shape partial;  // Columns or Single: what is kept until the finish kernel
   std::string name;
+  bool by_owners = false;  // not kept by the block: see row_owners.h
 };
 
 /// An input tensor of which a region reads a box at a time: the rows of a step, or one row a tile.
@@ -143,11 +147,16 @@ struct Program {
   Tiling tiling;
   std::vector<Statement> prologue;  // once a block: parameter-only values
   std::vector<Region> regions;      // for each tile
+  std::vector<Statement> owner_statements;  // for all tiles of a block, before the first, by a thread a row
   std::vector<Buffer> buffers;
   std::vector<ParameterSum> parameter_sums;
   std::set<std::string> tile_major;  // cotangents stored tile by tile
   Staging staging;
   int shared_floats = 0;            // buffers and staging
+
+  bool is_owned(mlir::Operation* op) const {
+    return llvm::any_of(owner_statements, [&](const Statement& s) { return s.op == op; });
+  }
 
   /// Units of a region, and of the regions before it (of all: regions.size()).
   int units_of(int region) const { return !staging.holds(region) ? 0 : regions[region].loop ? tiling.steps : 1; }

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "codegen/schedule/normalise.h"
 
-#include "codegen/schedule/contract.h"
-#include "codegen/schedule/nan_terms.h"
-#include "codegen/schedule/normal_arguments.h"
-
 #include "codegen/ir/Builder.h"
 #include "codegen/ir/FixedPoint.h"
+#include "codegen/rewrite/values.h"
+#include "codegen/schedule/contract.h"
+#include "codegen/schedule/homes.h"
+#include "codegen/schedule/nan_terms.h"
+#include "codegen/schedule/normal_arguments.h"
 #include "kdagen/error.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/Pass/PassManager.h"
@@ -64,10 +65,6 @@ Value expand(kda::Builder& build, Operation* op) {
   return {};
 }
 
-bool lists(ArrayAttr over, AxisAttr axis) {
-  return axis && llvm::any_of(over, [&](Attribute name) { return name == axis.getName(); });
-}
-
 /// sum over {d, t} -> sum over t of sum over d; likewise max_reduce. Sums over tiles are left whole.
 template <typename OpTy>
 Value split(kda::Builder& build, OpTy op, KernelOp kernel) {
@@ -110,7 +107,7 @@ void normalise(ModuleOp module) {
     }
     for (Operation& op : llvm::make_early_inc_range(kernel.block())) {
       raw.setInsertionPoint(&op);
-      kda::Builder build(raw, op.getLoc());
+      kda::Builder build(raw, unnamed(op.getLoc()));  // the user's name is the result's alone
       Value replacement = expand(build, &op);
       if (auto sum = dyn_cast<SumOp>(op)) replacement = split(build, sum, kernel);
       if (auto max = dyn_cast<MaxReduceOp>(op)) replacement = split(build, max, kernel);

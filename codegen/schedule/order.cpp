@@ -35,8 +35,9 @@ class Orderer {
     }
   }
 
-  void run() {
-    for (Operation& op : program_.kernel.block()) create_items(&op);
+  void run(const llvm::DenseSet<Operation*>& apart) {
+    for (Operation& op : program_.kernel.block())
+      if (!apart.contains(&op)) create_items(&op);
     for (size_t before = items_.size() + 1; before != items_.size();) {  // a move may need further moves in an earlier region
       before = items_.size();
       for (int region = 0; region < int(program_.regions.size()); ++region) create_moves(region);
@@ -332,6 +333,8 @@ class Orderer {
 };
 }  // namespace
 
-void order_statements(Program& program, const Homes& homes, const Sweeps& sweeps) { Orderer(program, homes, sweeps).run(); }
+void order_statements(Program& program, const Homes& homes, const Sweeps& sweeps, const llvm::DenseSet<Operation*>& apart) {
+  Orderer(program, homes, sweeps).run(apart);
+}
 
 }  // namespace kdagen::schedule

@@ -11,6 +11,7 @@
 #include "codegen/schedule/homes.h"
 #include "codegen/schedule/order.h"
 #include "codegen/schedule/registers.h"
+#include "codegen/schedule/row_owners.h"
 #include "codegen/schedule/shared_memory.h"
 #include "codegen/schedule/staging.h"
 #include "codegen/schedule/sweeps.h"
@@ -129,7 +130,9 @@ Program schedule_with(KernelOp kernel, const Tiling& tiling, const ScheduleOptio
   program.tiling = tiling;
   Homes homes = assign_homes(program.kernel);
   Sweeps sweeps = assign_sweeps(program.kernel, program.tiling.steps);
-  order_statements(program, homes, sweeps);
+  auto owners = find_row_owners(program.kernel, program.tiling);
+  order_statements(program, homes, sweeps, owners);
+  order_row_owners(program, owners);
   place_buffers(program);
   insert_barriers(program);
   int limit = shared_limit(options.arch), number = arch_number(options.arch);
@@ -179,6 +182,8 @@ std::string to_text(const Program& program) {
     text += region.loop ? (region.reverse ? "steps, last to first\n" : "steps\n") : "tile\n";
     for (const Statement& s : region.statements) print(s, "  ");
   }
+  if (!program.owner_statements.empty()) text += "owners of rows\n";
+  for (const Statement& s : program.owner_statements) print(s, "  ");
   for (StagedTensor tensor : program.staging.tensors)
     text += fmt::format("staged {}: {} bytes at {} of a slot\n", tensor.input.getTensor().str(), tensor.bytes, tensor.offset);
   text += fmt::format("registers: {} for values\n", live_registers(program));

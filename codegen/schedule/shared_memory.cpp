@@ -21,6 +21,8 @@ int buffer_floats(const Buffer& buffer, const Tiling& tiling) {
     case Layout::ChunkRows: return tiling.total_rows();
     case Layout::Columns: return std::max(tiling.width, 4);
     case Layout::BlockColumns: return tiling.total_blocks() * tiling.width;
+    case Layout::OwnerRows: return tiling.threads;
+    case Layout::OwnerTiles: return std::max(tiling.owned_tiles(), 4);
   }
   return 0;
 }
@@ -51,6 +53,8 @@ std::vector<Interval> lifetimes(const Program& program) {
     }
     at = end + 1;
   }
+  for (const Statement& s : program.owner_statements)  // no barrier parts them from the tiles
+    if (s.buffer >= 0) lives[s.buffer].add(0), lives[s.buffer].add(at);
   return lives;
 }
 }  // namespace

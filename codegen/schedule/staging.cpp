@@ -71,8 +71,8 @@ int staged_inputs(const Staging& staging) {
 /// Counters, and one record more than slots: the tile, and a pointer to its first row in each tensor that is not staged.
 int control_bytes(Program& program, const Staging& staging, int stages) {
   int pointers = 0;
-  for (auto output : program.kernel.block().getOps<OutputOp>()) pointers += section_of(output.getValue()) == Section::Tile;
-  for (auto input : program.kernel.block().getOps<InputOp>()) pointers += section_of(input.getResult()) == Section::Tile;
+  for (auto output : program.kernel.block().getOps<OutputOp>()) pointers += section_of(output.getValue()) == Section::Tile && !program.is_owned(output);
+  for (auto input : program.kernel.block().getOps<InputOp>()) pointers += section_of(input.getResult()) == Section::Tile && !program.is_owned(input);
   return stages * kCounterBytes + (stages + 1) * (kTileRecordBytes + kPointerBytes * (pointers - staged_inputs(staging)));
 }
 

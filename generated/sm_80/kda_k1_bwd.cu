@@ -112,13 +112,6 @@ KD_FUNCTION float row_dot(const float (&x)[8], const float (&y)[8], int lane) {
   return sum;
 }
 
-KD_FUNCTION float row_dot(const float (&x)[8], float y, int lane) {
-  float all[8];
-  #pragma unroll
-  for (int i = 0; i < 8; ++i) all[i] = y;
-  return row_dot(x, all, lane);
-}
-
 KD_KERNEL(256, 0) void kda_k1_bwd_first_tile_i32(const Arguments arguments) {
   KD_SHARED(long long, counts, 256);
   write_first_tiles(static_cast<const int*>(arguments.cu_seqlens), arguments.sequences, arguments.tokens, 16,
@@ -151,9 +144,26 @@ KD_FUNCTION void kda_k1_bwd_tiles(const Arguments& arguments, float* shared) {
   const unsigned heads = static_cast<unsigned>(arguments.heads), head_number = blockIdx.x % heads, group_number = blockIdx.x / heads;
   const long long head = head_number, group = group_number;
   (void)shared, (void)head;
+  const long long begin = group * 8, end = begin + 8 < arguments.tiles ? begin + 8 : arguments.tiles;
   const float A_log = to_float(*(arguments.A_log + head));              // [kda_k1.cpp:23]
   const float _exp_A_log = expf(A_log);                                 // [kda_k1.cpp:27]
   const float dt_bias = to_float((arguments.dt_bias + head * 128)[column]);             // [kda_k1.cpp:23]
+
+  // Row owners: what needs one number a row is done by a thread a row, 16 tiles at a time.
+  const int own_row = static_cast<int>(threadIdx.x) % 16, own_tile = static_cast<int>(threadIdx.x) / 16;
+  for (long long owned = begin; owned < end; owned += 16) {
+    const long long number = owned + own_tile;
+    const Tile tile = number >= end ? Tile{0, 0, 0, 0}
+        : arguments.cu_seqlens != nullptr
+            ? find_packed_tile(number, 16, arguments.tokens, arguments.sequences, arguments.first_tile, arguments.sequence_start)
+            : find_tile(number, 16, arguments.tokens);
+    const float beta_raw = own_row < tile.rows ? to_float(*(arguments.beta_raw.at(tile.batch, tile.token + own_row, head))) : 0.0f;  // [kda_k1.cpp:22]
+    const float dbeta = own_row < tile.rows ? to_float(*(arguments.dbeta.at(tile.batch, tile.token + own_row, head))) : 0.0f;  // [kda_k1.cpp:50]
+    const float _exp2_minus_abs_beta_raw = approx_exp2(-fabsf(beta_raw) * log2e);       // [kda_k1.cpp:50]
+    const float _rcp_beta_raw = approx_rcp_normal(1.0f + _exp2_minus_abs_beta_raw);     // [kda_k1.cpp:50]
+    const float dbeta_raw = dbeta * (_exp2_minus_abs_beta_raw * _rcp_beta_raw * _rcp_beta_raw);     // [kda_k1.cpp:50]
+    if (own_row < tile.rows) *(arguments.dbeta_raw.at(tile.batch, tile.token + own_row, head)) = to<bf16>(dbeta_raw);  // [kda_k1.cpp:22]
+  }
   const long long segment = group;
   float _sum_total_dz_sum = 0.0f;
   float ddt_bias_sum = 0.0f;
@@ -361,70 +371,40 @@ KD_FUNCTION void kda_k1_bwd_tiles(const Arguments& arguments, float* shared) {
     #pragma unroll
     for (int b = 1; b < 2; ++b) _total_dg_raw += dg_raw_blocks[b * 128 + column];
     ddt_bias_sum += _total_dg_raw;                                      // [kda_k1.cpp:27]
-    const float dbeta = row < tile.rows ? to_float(*(arguments.dbeta.at(tile.batch, tile.token + row, head))) : 0.0f;  // [kda_k1.cpp:50]
-    const float beta_raw = row < tile.rows ? to_float(*(arguments.beta_raw.at(tile.batch, tile.token + row, head))) : 0.0f;  // [kda_k1.cpp:22]
-    const float _exp2_minus_abs_beta_raw = approx_exp2(-fabsf(beta_raw) * log2e);       // [kda_k1.cpp:50]
-    const float _rcp_beta_raw = approx_rcp_normal(1.0f + _exp2_minus_abs_beta_raw);     // [kda_k1.cpp:50]
-    const float dbeta_raw = dbeta * (_exp2_minus_abs_beta_raw * _rcp_beta_raw * _rcp_beta_raw);     // [kda_k1.cpp:50]
-    if (row < tile.rows && lane == 0) *(arguments.dbeta_raw.at(tile.batch, tile.token + row, head)) = to<bf16>(dbeta_raw);  // [kda_k1.cpp:22]
   }
   if (block == 0) arguments._sum_total_dz_sum_partial[(head * arguments.segments + segment) * 128 + column] = _sum_total_dz_sum;
   if (block == 0) arguments.ddt_bias_sum_partial[(head * arguments.segments + segment) * 128 + column] = ddt_bias_sum;
 }
 
+#if KD_ALIGNED_VARIANT
 KD_KERNEL(256, 2) void kda_k1_bwd(const Arguments arguments) {
   KD_SHARED(float, shared, 5248);
   kda_k1_bwd_tiles<true>(arguments, shared);
 }
 KD_ENTRY(kda_k1_bwd, Arguments);
+#endif
 
+#if KD_ANY_VARIANT
 KD_KERNEL(256, 2) void kda_k1_bwd_any(const Arguments arguments) {
   KD_SHARED(float, shared, 5248);
   kda_k1_bwd_tiles<false>(arguments, shared);
 }
 KD_ENTRY(kda_k1_bwd_any, Arguments);
+#endif
 
 // Parameter sums, second stage: the segments (8 consecutive tiles of a head) by the balanced tree over their numbers.
-// 8 threads share a column: each takes an equal run of the padded segment count.
 KD_KERNEL(256, 0) void kda_k1_bwd_segments(const Arguments arguments) {
   KD_SHARED(float, parts, 256);
   const long long head = blockIdx.x % arguments.heads;
   const int column = static_cast<int>(blockIdx.x / arguments.heads) * 32 + static_cast<int>(threadIdx.x) % 32;
-  const int part = static_cast<int>(threadIdx.x) / 32;
-
-   {
-    const float* terms = arguments._sum_total_dz_sum_partial + head * arguments.segments * 128 + column;
-    float sum = 0.0f;
-    if (column < 128) {
-      sum = tree_part(arguments.segments, part, 8, [&](long long segment) {
-        return terms[segment * 128];
-      });
-    }
-    parts[threadIdx.x] = sum;
-    block_barrier();  // parts is complete
-    if (part == 0 && column < 128) {
-      const float* p = parts + threadIdx.x;
-      arguments._sum_total_dz_sum_columns[head * 128 + column] = ((p[0] + p[32]) + (p[64] + p[96])) + ((p[128] + p[160]) + (p[192] + p[224]));
-    }
-    block_barrier();  // every thread is done with parts
-  }
-
-   {
-    const float* terms = arguments.ddt_bias_sum_partial + head * arguments.segments * 128 + column;
-    float sum = 0.0f;
-    if (column < 128) {
-      sum = tree_part(arguments.segments, part, 8, [&](long long segment) {
-        return terms[segment * 128];
-      });
-    }
-    parts[threadIdx.x] = sum;
-    block_barrier();  // parts is complete
-    if (part == 0 && column < 128) {
-      const float* p = parts + threadIdx.x;
-      arguments.ddt_bias_sum_columns[head * 128 + column] = ((p[0] + p[32]) + (p[64] + p[96])) + ((p[128] + p[160]) + (p[192] + p[224]));
-    }
-    block_barrier();  // every thread is done with parts
-  }
+  const float* const _sum_total_dz_sum_terms = arguments._sum_total_dz_sum_partial + head * arguments.segments * 128 + column;
+  sum_segments(arguments.segments, true, parts, arguments._sum_total_dz_sum_columns + head * 128 + column, [&](long long segment) {
+    return _sum_total_dz_sum_terms[segment * 128];
+  });
+  const float* const ddt_bias_sum_terms = arguments.ddt_bias_sum_partial + head * arguments.segments * 128 + column;
+  sum_segments(arguments.segments, true, parts, arguments.ddt_bias_sum_columns + head * 128 + column, [&](long long segment) {
+    return ddt_bias_sum_terms[segment * 128];
+  });
 }
 KD_ENTRY(kda_k1_bwd_segments, Arguments);
 
@@ -448,7 +428,11 @@ KD_FUNCTION void kda_k1_bwd_finish_body(const Arguments& arguments) {
   if (threadIdx.x < 16) store_row<aligned>(arguments.ddt_bias + head * 128, lane, ddt_bias);        // [kda_k1.cpp:23]
 }
 
+#if KD_ALIGNED_VARIANT
 KD_KERNEL(32, 0) void kda_k1_bwd_finish(const Arguments arguments) { kda_k1_bwd_finish_body<true>(arguments); }
 KD_ENTRY(kda_k1_bwd_finish, Arguments);
+#endif
+#if KD_ANY_VARIANT
 KD_KERNEL(32, 0) void kda_k1_bwd_finish_any(const Arguments arguments) { kda_k1_bwd_finish_body<false>(arguments); }
 KD_ENTRY(kda_k1_bwd_finish_any, Arguments);
+#endif

@@ -79,13 +79,6 @@ KD_FUNCTION float row_dot(const float (&x)[8], const float (&y)[8], int lane) {
   return sum;
 }
 
-KD_FUNCTION float row_dot(const float (&x)[8], float y, int lane) {
-  float all[8];
-  #pragma unroll
-  for (int i = 0; i < 8; ++i) all[i] = y;
-  return row_dot(x, all, lane);
-}
-
 KD_KERNEL(256, 0) void kda_k1_fwd_first_tile_i32(const Arguments arguments) {
   KD_SHARED(long long, counts, 256);
   write_first_tiles(static_cast<const int*>(arguments.cu_seqlens), arguments.sequences, arguments.tokens, 16,
@@ -114,9 +107,25 @@ KD_FUNCTION void kda_k1_fwd_tiles(const Arguments& arguments, float* shared) {
   const unsigned heads = static_cast<unsigned>(arguments.heads), head_number = blockIdx.x % heads, group_number = blockIdx.x / heads;
   const long long head = head_number, group = group_number;
   (void)shared, (void)head;
+  const long long begin = group * 8, end = begin + 8 < arguments.tiles ? begin + 8 : arguments.tiles;
   const float A_log = to_float(*(arguments.A_log + head));              // [kda_k1.cpp:23]
   const float _exp_A_log = expf(A_log);                                 // [kda_k1.cpp:27]
   const float dt_bias = to_float((arguments.dt_bias + head * 128)[column]);             // [kda_k1.cpp:23]
+
+  // Row owners: what needs one number a row is done by a thread a row, 16 tiles at a time.
+  const int own_row = static_cast<int>(threadIdx.x) % 16, own_tile = static_cast<int>(threadIdx.x) / 16;
+  for (long long owned = begin; owned < end; owned += 16) {
+    const long long number = owned + own_tile;
+    const Tile tile = number >= end ? Tile{0, 0, 0, 0}
+        : arguments.cu_seqlens != nullptr
+            ? find_packed_tile(number, 16, arguments.tokens, arguments.sequences, arguments.first_tile, arguments.sequence_start)
+            : find_tile(number, 16, arguments.tokens);
+    const float beta_raw = own_row < tile.rows ? to_float(*(arguments.beta_raw.at(tile.batch, tile.token + own_row, head))) : 0.0f;  // [kda_k1.cpp:22]
+    const float _exp2_minus_abs_beta_raw = approx_exp2(-fabsf(beta_raw) * log2e);       // [kda_k1.cpp:50]
+    const float _rcp_beta_raw = approx_rcp_normal(1.0f + _exp2_minus_abs_beta_raw);     // [kda_k1.cpp:50]
+    const float beta = 0.0f <= beta_raw ? _rcp_beta_raw : _exp2_minus_abs_beta_raw * _rcp_beta_raw;  // [kda_k1.cpp:50]
+    if (own_row < tile.rows) *(arguments.beta.at(tile.batch, tile.token + own_row, head)) = to<bf16>(beta);  // [kda_k1.cpp:50]
+  }
   const long long segment = group;
   const long long first = segment * 8, last = first + 8 < arguments.tiles ? first + 8 : arguments.tiles;
   for (long long number = first; number < last; ++number) {
@@ -229,29 +238,22 @@ KD_FUNCTION void kda_k1_fwd_tiles(const Arguments& arguments, float* shared) {
       k_r[i] = k_n[i] * (_exp2_g_T[i] * _exp2_minus_g_c[i]);            // [kda_k1.cpp:36]
     }
     if (row < tile.rows) store_row<aligned>(arguments.k_r.at(tile.batch, tile.token + row, head), lane, k_r);  // [kda_k1.cpp:36]
-    const float beta_raw = row < tile.rows ? to_float(*(arguments.beta_raw.at(tile.batch, tile.token + row, head))) : 0.0f;  // [kda_k1.cpp:22]
-    const bool beta_7 = 0.0f <= beta_raw;                               // [kda_k1.cpp:50]
-    const float beta = fabsf(beta_raw);                                 // [kda_k1.cpp:50]
-    const float beta_2 = -beta;                                         // [kda_k1.cpp:50]
-    const float beta_3 = beta_2 * log2e;                                // [kda_k1.cpp:50]
-    const float beta_4 = approx_exp2(beta_3);                           // [kda_k1.cpp:50]
-    const float beta_5 = 1.0f + beta_4;                                 // [kda_k1.cpp:50]
-    const float beta_6 = approx_rcp_normal(beta_5);                     // [kda_k1.cpp:50]
-    const float beta_8 = beta_4 * beta_6;                               // [kda_k1.cpp:50]
-    const float beta_9 = beta_7 ? beta_6 : beta_8;                      // [kda_k1.cpp:50]
-    if (row < tile.rows && lane == 0) *(arguments.beta.at(tile.batch, tile.token + row, head)) = to<bf16>(beta_9);  // [kda_k1.cpp:50]
   }
 }
 
+#if KD_ALIGNED_VARIANT
 KD_KERNEL(256, 2) void kda_k1_fwd(const Arguments arguments) {
   KD_SHARED(float, shared, 2432);
   kda_k1_fwd_tiles<true>(arguments, shared);
 }
 KD_ENTRY(kda_k1_fwd, Arguments);
+#endif
 
+#if KD_ANY_VARIANT
 KD_KERNEL(256, 2) void kda_k1_fwd_any(const Arguments arguments) {
   KD_SHARED(float, shared, 2432);
   kda_k1_fwd_tiles<false>(arguments, shared);
 }
 KD_ENTRY(kda_k1_fwd_any, Arguments);
+#endif
 

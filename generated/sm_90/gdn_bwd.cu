@@ -59,15 +59,8 @@ struct Arguments {
 /// What thread 0 says of the tile in a slot: where it lies, and where its first row is in the tensors that are not staged.
 struct Slot {
   StagedTile tile;
-  const bf16* a_raw;
-  const bf16* beta_raw;
-  const float* dg_c;
-  const float* dg_T;
-  const float* dbeta;
   bf16* dq;
   bf16* dk;
-  bf16* da_raw;
-  bf16* dbeta_raw;
 };
 
 // Row map: 16 lanes a row; lane l owns the columns 4l..4l+3 (x[0..3]) and 64+4l..64+4l+3 (x[4..7]).
@@ -99,13 +92,6 @@ KD_FUNCTION float row_dot(const float (&x)[8], const float (&y)[8], int lane) {
   return sum;
 }
 
-KD_FUNCTION float row_dot(const float (&x)[8], float y, int lane) {
-  float all[8];
-  #pragma unroll
-  for (int i = 0; i < 8; ++i) all[i] = y;
-  return row_dot(x, all, lane);
-}
-
 KD_KERNEL(256, 0) void gdn_bwd_first_tile_i32(const __grid_constant__ Arguments arguments) {
   KD_SHARED(long long, counts, 256);
   write_first_tiles(static_cast<const int*>(arguments.cu_seqlens), arguments.sequences, arguments.tokens, 16,
@@ -125,8 +111,8 @@ KD_ENTRY(gdn_bwd_first_tile_i64, Arguments);
 template <bool aligned>
 KD_FUNCTION void gdn_bwd_stage(const Arguments& arguments, float* shared, long long head, long long number, long long begin, long long end, int slot, int record) {
   if (number >= end || (aligned && threadIdx.x != 0)) return;
-  Arrival* const arrivals = reinterpret_cast<Arrival*>(shared + 64);
-  Slot* const slots = reinterpret_cast<Slot*>(shared + 68);
+  Arrival* const arrivals = reinterpret_cast<Arrival*>(shared + 800);
+  Slot* const slots = reinterpret_cast<Slot*>(shared + 804);
   Slot& next = slots[record];
   (void)arrivals, (void)head;
   if (threadIdx.x == 0) {
@@ -138,31 +124,17 @@ KD_FUNCTION void gdn_bwd_stage(const Arguments& arguments, float* shared, long l
     next.tile = where;
     if (number != begin && where.batch == before.tile.batch && where.sequence == before.tile.sequence) {
       // the next 16 rows of the same sequence
-      next.a_raw = before.a_raw + 16 * arguments.a_raw.token;
-      next.beta_raw = before.beta_raw + 16 * arguments.beta_raw.token;
-      next.dg_c = before.dg_c + 16 * arguments.dg_c.token;
-      next.dg_T = before.dg_T + arguments.dg_T.tile;
-      next.dbeta = before.dbeta + 16 * arguments.dbeta.token;
       next.dq = before.dq + 16 * arguments.dq.token;
       next.dk = before.dk + 16 * arguments.dk.token;
-      next.da_raw = before.da_raw + 16 * arguments.da_raw.token;
-      next.dbeta_raw = before.dbeta_raw + 16 * arguments.dbeta_raw.token;
     }
     else {
-      next.a_raw = arguments.a_raw.at(where.batch, where.token, head);
-      next.beta_raw = arguments.beta_raw.at(where.batch, where.token, head);
-      next.dg_c = arguments.dg_c.at(where.batch, where.token, head);
-      next.dg_T = arguments.dg_T.at(head, number, 0);
-      next.dbeta = arguments.dbeta.at(where.batch, where.token, head);
       next.dq = arguments.dq.at(where.batch, where.token, head);
       next.dk = arguments.dk.at(where.batch, where.token, head);
-      next.da_raw = arguments.da_raw.at(where.batch, where.token, head);
-      next.dbeta_raw = arguments.dbeta_raw.at(where.batch, where.token, head);
     }
   }
   if constexpr (!aligned) block_barrier();  // the record is complete
   const Tile tile = tile_of(next.tile);
-  float* const operands = shared + 160 + slot * 6144;
+  float* const operands = shared + 864 + slot * 6144;
   if (tile.rows == 0) {
     if constexpr (aligned) expect_bytes(&arrivals[slot], 0, &next);
     return;
@@ -191,15 +163,17 @@ KD_FUNCTION void gdn_bwd_tiles(const Arguments& arguments, float* shared) {
   const int row = step_row, first_row = 8 * block;
   (void)lane, (void)row, (void)column, (void)first_row;
   float* const dg_c_shared = shared + 0;
-  float* const _dg_a_raw_plus_a_raw_shared = shared + 16;
-  float* const da_raw_shared = shared + 32;
+  float* const _dg_a_raw_plus_a_raw_shared = shared + 256;
+  float* const _total_dg_totals = shared + 512;
+  float* const da_raw_shared = shared + 528;
+  float* const _total_da_raw_totals = shared + 784;
   const unsigned heads = static_cast<unsigned>(arguments.heads), head_number = blockIdx.x % heads, group_number = blockIdx.x / heads;
   const long long head = head_number, group = group_number;
   (void)shared, (void)head;
   const long long begin = group * 8, end = begin + 8 < arguments.tiles ? begin + 8 : arguments.tiles;
   // Operands travel 2 tiles ahead.
-  Arrival* const arrivals = reinterpret_cast<Arrival*>(shared + 64);
-  const Slot* const slots = reinterpret_cast<Slot*>(shared + 68);
+  Arrival* const arrivals = reinterpret_cast<Arrival*>(shared + 800);
+  const Slot* const slots = reinterpret_cast<Slot*>(shared + 804);
   if (aligned && threadIdx.x == 0) {
     for (int slot = 0; slot < 2; ++slot) initialise_arrival(&arrivals[slot]);
     publish_arrivals();
@@ -209,14 +183,63 @@ KD_FUNCTION void gdn_bwd_tiles(const Arguments& arguments, float* shared) {
   // One record more than slots: the last tile's is read to its end, while the next operands are asked for.
   int slot = 0, record = 0;
   unsigned phase = 0;
-  float dg_c_ahead = 0.0f;
-  float a_raw_ahead = 0.0f;
   const float dt_bias = to_float(*(arguments.dt_bias + head));          // [gdn.cpp:12]
   const float A_log = to_float(*(arguments.A_log + head));              // [gdn.cpp:12]
   const float _exp_A_log = expf(A_log);                                 // [gdn.cpp:14]
+
+  // Row owners: what needs one number a row is done by a thread a row, 16 tiles at a time.
+  const int own_row = static_cast<int>(threadIdx.x) % 16, own_tile = static_cast<int>(threadIdx.x) / 16;
+  for (long long owned = begin; owned < end; owned += 16) {
+    const long long number = owned + own_tile;
+    const Tile tile = number >= end ? Tile{0, 0, 0, 0}
+        : arguments.cu_seqlens != nullptr
+            ? find_packed_tile(number, 16, arguments.tokens, arguments.sequences, arguments.first_tile, arguments.sequence_start)
+            : find_tile(number, 16, arguments.tokens);
+    const float a_raw = own_row < tile.rows ? to_float(*(arguments.a_raw.at(tile.batch, tile.token + own_row, head))) : 0.0f;  // [gdn.cpp:11]
+    const float beta_raw = own_row < tile.rows ? to_float(*(arguments.beta_raw.at(tile.batch, tile.token + own_row, head))) : 0.0f;  // [gdn.cpp:11]
+    const float dbeta = own_row < tile.rows ? to_float(*(arguments.dbeta.at(tile.batch, tile.token + own_row, head))) : 0.0f;  // [gdn.cpp:20]
+    const float dg_c = own_row < tile.rows ? to_float(*(arguments.dg_c.at(tile.batch, tile.token + own_row, head))) : 0.0f;  // [gdn.cpp:18]
+    const float dg_T = tile.rows > 0 ? to_float(*(arguments.dg_T.at(head, number, 0))) : 0.0f;      // [gdn.cpp:19]
+    const float _a_raw_plus_dt_bias = a_raw + dt_bias;                  // [gdn.cpp:14]
+    const float _exp2_a_raw = approx_exp2(-fabsf(_a_raw_plus_dt_bias) * log2e);         // [gdn.cpp:14]
+    const float _a_raw_plus_a_raw = (_a_raw_plus_dt_bias < 0.0f ? 0.0f : _a_raw_plus_dt_bias) + log1pf(_exp2_a_raw);  // [gdn.cpp:14]
+    const float _exp2_minus_abs_beta_raw = approx_exp2(-fabsf(beta_raw) * log2e);       // [gdn.cpp:20]
+    const float _rcp_beta_raw = approx_rcp_normal(1.0f + _exp2_minus_abs_beta_raw);     // [gdn.cpp:20]
+    const float dbeta_raw = dbeta * (_exp2_minus_abs_beta_raw * _rcp_beta_raw * _rcp_beta_raw);     // [gdn.cpp:20]
+    warp_barrier();  // every thread is done with dg_c_shared
+    dg_c_shared[threadIdx.x] = dg_c;
+    warp_barrier();  // dg_c_shared is complete
+    const float _suffix_dg_c = row_scan<16, false, true, true>(dg_c_shared + 16 * own_tile, own_row, tile.rows);  // [gdn.cpp:15]
+    const float dg = _suffix_dg_c + dg_T;                               // [gdn.cpp:14]
+    const float _dg_a_raw_plus_a_raw = dg * _a_raw_plus_a_raw;          // [gdn.cpp:14]
+    const float _dg_exp_A_log = dg * _exp_A_log;                        // [gdn.cpp:14]
+    warp_barrier();  // every thread is done with _dg_a_raw_plus_a_raw_shared
+    _dg_a_raw_plus_a_raw_shared[threadIdx.x] = _dg_a_raw_plus_a_raw;
+    warp_barrier();  // _dg_a_raw_plus_a_raw_shared is complete
+    const float _total_dg = row_total<16>(_dg_a_raw_plus_a_raw_shared + 16 * own_tile, tile.rows);  // [gdn.cpp:14]
+    if (own_row == 0) _total_dg_totals[own_tile] = tile.rows > 0 ? _total_dg : 0.0f;    // [gdn.cpp:14]
+    const float _rcp_exp2_a_raw = approx_rcp_normal(1.0f + _exp2_a_raw);                // [gdn.cpp:14]
+    const float da_raw = -(_dg_exp_A_log * (0.0f <= _a_raw_plus_dt_bias ? _rcp_exp2_a_raw : _exp2_a_raw * _rcp_exp2_a_raw));  // [gdn.cpp:14]
+    warp_barrier();  // every thread is done with da_raw_shared
+    da_raw_shared[threadIdx.x] = da_raw;
+    warp_barrier();  // da_raw_shared is complete
+    const float _total_da_raw = row_total<16>(da_raw_shared + 16 * own_tile, tile.rows);            // [gdn.cpp:14]
+    if (own_row == 0) _total_da_raw_totals[own_tile] = tile.rows > 0 ? _total_da_raw : 0.0f;        // [gdn.cpp:14]
+    if (own_row < tile.rows) *(arguments.da_raw.at(tile.batch, tile.token + own_row, head)) = to<bf16>(da_raw);  // [gdn.cpp:11]
+    if (own_row < tile.rows) *(arguments.dbeta_raw.at(tile.batch, tile.token + own_row, head)) = to<bf16>(dbeta_raw);  // [gdn.cpp:11]
+    block_barrier();  // the totals of the tiles are complete
+    if (threadIdx.x < 2 && owned + 8 * threadIdx.x < end) {
+      const long long segment = owned / 8 + threadIdx.x;
+      float _sum_total_dg_sum = 0.0f;
+      for (int i = 0; i < 8; ++i) _sum_total_dg_sum += _total_dg_totals[8 * threadIdx.x + i];
+      arguments._sum_total_dg_sum_partial[head * arguments.segments + segment] = _sum_total_dg_sum;
+      float ddt_bias_sum = 0.0f;
+      for (int i = 0; i < 8; ++i) ddt_bias_sum += _total_da_raw_totals[8 * threadIdx.x + i];
+      arguments.ddt_bias_sum_partial[head * arguments.segments + segment] = ddt_bias_sum;
+    }
+    block_barrier();  // every thread is done with the totals
+  }
   const long long segment = group;
-  float _sum_total_dg_sum = 0.0f;
-  float ddt_bias_sum = 0.0f;
   const long long first = segment * 8, last = first + 8 < arguments.tiles ? first + 8 : arguments.tiles;
   for (long long number = first; number < last; ++number, next_slot(slot, phase, 2), record = record == 2 ? 0 : record + 1) {
     if constexpr (aligned) wait_for(&arrivals[slot], phase);
@@ -237,23 +260,17 @@ KD_FUNCTION void gdn_bwd_tiles(const Arguments& arguments, float* shared) {
       continue;
     }
 
-    const float* const operands = shared + 160 + slot * 6144;
+    const float* const operands = shared + 864 + slot * 6144;
     const bf16* const q_staged = reinterpret_cast<const bf16*>(operands);
     const bf16* const k_staged = reinterpret_cast<const bf16*>(operands + 1024);
     const float* const dq_n_staged = operands + 2048;
     const float* const dk_n_staged = operands + 4096;
-    const float dg_c = number > begin ? dg_c_ahead : row < tile.rows ? to_float(*(row_of<aligned>(here.dg_c, arguments.dg_c.token, row))) : 0.0f;  // [gdn.cpp:18]
-    const float dg_T = to_float(*(here.dg_T));                          // [gdn.cpp:19]
-    const float a_raw = number > begin ? a_raw_ahead : row < tile.rows ? to_float(*(row_of<aligned>(here.a_raw, arguments.a_raw.token, row))) : 0.0f;  // [gdn.cpp:11]
-    const float dbeta = row < tile.rows ? to_float(*(row_of<aligned>(here.dbeta, arguments.dbeta.token, row))) : 0.0f;  // [gdn.cpp:20]
-    const float beta_raw = row < tile.rows ? to_float(*(row_of<aligned>(here.beta_raw, arguments.beta_raw.token, row))) : 0.0f;  // [gdn.cpp:11]
     float q[8];                                                         // [gdn.cpp:10]
     load_row<aligned>((q_staged + row * 128), lane, true, q);
     const float _row_sum_q_q = row_dot(q, q, lane);                     // [gdn.cpp:16]
     float k[8];                                                         // [gdn.cpp:10]
     load_row<aligned>((k_staged + row * 128), lane, true, k);
     const float _row_sum_k_k = row_dot(k, k, lane);                     // [gdn.cpp:17]
-    if (lane == 0) dg_c_shared[row] = dg_c;
     float dq_n[8];                                                      // [gdn.cpp:16]
     load_row<aligned>((dq_n_staged + row * 128), lane, true, dq_n);
     const float _rsqrt_row_sum_q_q = approx_rsqrt_normal(_row_sum_q_q + eps);           // [gdn.cpp:16]
@@ -284,93 +301,40 @@ KD_FUNCTION void gdn_bwd_tiles(const Arguments& arguments, float* shared) {
       dk[i] = fmaf(-_k_rsqrt_row_sum_k_k[i], _row_sum_dk_n_times_k, dk_n[i]) * _rsqrt_row_sum_k_k;  // [gdn.cpp:10]
     }
     if (row < tile.rows) store_row<aligned>(row_of<aligned>(here.dk, arguments.dk.token, row), lane, dk);  // [gdn.cpp:10]
-    block_barrier();  // dg_c_shared is complete
+    block_barrier();  // every thread is done with the operands
     gdn_bwd_stage<aligned>(arguments, shared, head, number + 2, begin, end, slot, record == 0 ? 2 : record - 1);
-    if (number + 1 < end) {
-      const Slot& after = slots[record == 2 ? 0 : record + 1];  // the next tile
-      dg_c_ahead = row < after.tile.rows ? to_float(*row_of<aligned>(after.dg_c, arguments.dg_c.token, row)) : 0.0f;  // [gdn.cpp:18]
-    }
-    if (number + 1 < end) {
-      const Slot& after = slots[record == 2 ? 0 : record + 1];  // the next tile
-      a_raw_ahead = row < after.tile.rows ? to_float(*row_of<aligned>(after.a_raw, arguments.a_raw.token, row)) : 0.0f;  // [gdn.cpp:11]
-    }
-    const float _suffix_dg_c = row_scan<16, false, true, true>(dg_c_shared, row, tile.rows);        // [gdn.cpp:15]
-    const float dg = _suffix_dg_c + dg_T;                               // [gdn.cpp:14]
-    const float _a_raw_plus_dt_bias = a_raw + dt_bias;                  // [gdn.cpp:14]
-    const float _exp2_a_raw = approx_exp2(-fabsf(_a_raw_plus_dt_bias) * log2e);         // [gdn.cpp:14]
-    const float _dg_a_raw_plus_a_raw = dg * ((_a_raw_plus_dt_bias < 0.0f ? 0.0f : _a_raw_plus_dt_bias) + log1pf(_exp2_a_raw));  // [gdn.cpp:14]
-    if (lane == 0) _dg_a_raw_plus_a_raw_shared[row] = _dg_a_raw_plus_a_raw;
-    const float _rcp_exp2_a_raw = approx_rcp_normal(1.0f + _exp2_a_raw);                // [gdn.cpp:14]
-    const float da_raw = -(dg * _exp_A_log * (0.0f <= _a_raw_plus_dt_bias ? _rcp_exp2_a_raw : _exp2_a_raw * _rcp_exp2_a_raw));  // [gdn.cpp:14]
-    if (lane == 0) da_raw_shared[row] = da_raw;
-    if (row < tile.rows && lane == 0) *(row_of<aligned>(here.da_raw, arguments.da_raw.token, row)) = to<bf16>(da_raw);  // [gdn.cpp:11]
-    block_barrier();  // _dg_a_raw_plus_a_raw_shared is complete
-    const float _total_dg = row_total<16>(_dg_a_raw_plus_a_raw_shared, tile.rows);      // [gdn.cpp:14]
-    _sum_total_dg_sum += _total_dg;                                     // [gdn.cpp:14]
-    const float _total_da_raw = row_total<16>(da_raw_shared, tile.rows);                // [gdn.cpp:14]
-    ddt_bias_sum += _total_da_raw;                                      // [gdn.cpp:14]
-    const float _exp2_minus_abs_beta_raw = approx_exp2(-fabsf(beta_raw) * log2e);       // [gdn.cpp:20]
-    const float _rcp_beta_raw = approx_rcp_normal(1.0f + _exp2_minus_abs_beta_raw);     // [gdn.cpp:20]
-    const float dbeta_raw = dbeta * (_exp2_minus_abs_beta_raw * _rcp_beta_raw * _rcp_beta_raw);     // [gdn.cpp:20]
-    if (row < tile.rows && lane == 0) *(row_of<aligned>(here.dbeta_raw, arguments.dbeta_raw.token, row)) = to<bf16>(dbeta_raw);  // [gdn.cpp:11]
   }
-  if (threadIdx.x == 0) arguments._sum_total_dg_sum_partial[head * arguments.segments + segment] = _sum_total_dg_sum;
-  if (threadIdx.x == 0) arguments.ddt_bias_sum_partial[head * arguments.segments + segment] = ddt_bias_sum;
 }
 
+#if KD_ALIGNED_VARIANT
 KD_KERNEL(256, 4) void gdn_bwd(const __grid_constant__ Arguments arguments) {
   KD_DYNAMIC_SHARED(float, shared);
   gdn_bwd_tiles<true>(arguments, shared);
 }
 KD_ENTRY(gdn_bwd, Arguments);
+#endif
 
+#if KD_ANY_VARIANT
 KD_KERNEL(256, 4) void gdn_bwd_any(const __grid_constant__ Arguments arguments) {
   KD_DYNAMIC_SHARED(float, shared);
   gdn_bwd_tiles<false>(arguments, shared);
 }
 KD_ENTRY(gdn_bwd_any, Arguments);
+#endif
 
 // Parameter sums, second stage: the segments (8 consecutive tiles of a head) by the balanced tree over their numbers.
-// 8 threads share a column: each takes an equal run of the padded segment count.
 KD_KERNEL(256, 0) void gdn_bwd_segments(const Arguments arguments) {
   KD_SHARED(float, parts, 256);
   const long long head = blockIdx.x % arguments.heads;
   const int column = static_cast<int>(blockIdx.x / arguments.heads) * 32 + static_cast<int>(threadIdx.x) % 32;
-  const int part = static_cast<int>(threadIdx.x) / 32;
-
-   {
-    const float* terms = arguments._sum_total_dg_sum_partial + head * arguments.segments * 1 + column;
-    float sum = 0.0f;
-    if (column < 1) {
-      sum = tree_part(arguments.segments, part, 8, [&](long long segment) {
-        return terms[segment * 1];
-      });
-    }
-    parts[threadIdx.x] = sum;
-    block_barrier();  // parts is complete
-    if (part == 0 && column < 1) {
-      const float* p = parts + threadIdx.x;
-      arguments._sum_total_dg_sum_columns[head * 1 + column] = ((p[0] + p[32]) + (p[64] + p[96])) + ((p[128] + p[160]) + (p[192] + p[224]));
-    }
-    block_barrier();  // every thread is done with parts
-  }
-
-   {
-    const float* terms = arguments.ddt_bias_sum_partial + head * arguments.segments * 1 + column;
-    float sum = 0.0f;
-    if (column < 1) {
-      sum = tree_part(arguments.segments, part, 8, [&](long long segment) {
-        return terms[segment * 1];
-      });
-    }
-    parts[threadIdx.x] = sum;
-    block_barrier();  // parts is complete
-    if (part == 0 && column < 1) {
-      const float* p = parts + threadIdx.x;
-      arguments.ddt_bias_sum_columns[head * 1 + column] = ((p[0] + p[32]) + (p[64] + p[96])) + ((p[128] + p[160]) + (p[192] + p[224]));
-    }
-    block_barrier();  // every thread is done with parts
-  }
+  const float* const _sum_total_dg_sum_terms = arguments._sum_total_dg_sum_partial + head * arguments.segments * 1 + column;
+  sum_segments(arguments.segments, column < 1, parts, arguments._sum_total_dg_sum_columns + head * 1 + column, [&](long long segment) {
+    return _sum_total_dg_sum_terms[segment * 1];
+  });
+  const float* const ddt_bias_sum_terms = arguments.ddt_bias_sum_partial + head * arguments.segments * 1 + column;
+  sum_segments(arguments.segments, column < 1, parts, arguments.ddt_bias_sum_columns + head * 1 + column, [&](long long segment) {
+    return ddt_bias_sum_terms[segment * 1];
+  });
 }
 KD_ENTRY(gdn_bwd_segments, Arguments);
 
@@ -389,7 +353,11 @@ KD_FUNCTION void gdn_bwd_finish_body(const Arguments& arguments) {
   if (threadIdx.x == 0) *(arguments.ddt_bias + head) = to<float>(ddt_bias);             // [gdn.cpp:12]
 }
 
+#if KD_ALIGNED_VARIANT
 KD_KERNEL(32, 0) void gdn_bwd_finish(const Arguments arguments) { gdn_bwd_finish_body<true>(arguments); }
 KD_ENTRY(gdn_bwd_finish, Arguments);
+#endif
+#if KD_ANY_VARIANT
 KD_KERNEL(32, 0) void gdn_bwd_finish_any(const Arguments arguments) { gdn_bwd_finish_body<false>(arguments); }
 KD_ENTRY(gdn_bwd_finish_any, Arguments);
+#endif

@@ -42,13 +42,8 @@ struct Arguments {
 /// What thread 0 says of the tile in a slot: where it lies, and where its first row is in the tensors that are not staged.
 struct Slot {
   StagedTile tile;
-  const bf16* a_raw;
-  const bf16* beta_raw;
   bf16* q_n;
   bf16* k_n;
-  float* g_c;
-  float* g_T;
-  bf16* beta;
 };
 
 // Row map: 16 lanes a row; lane l owns the columns 4l..4l+3 (x[0..3]) and 64+4l..64+4l+3 (x[4..7]).
@@ -80,13 +75,6 @@ KD_FUNCTION float row_dot(const float (&x)[8], const float (&y)[8], int lane) {
   return sum;
 }
 
-KD_FUNCTION float row_dot(const float (&x)[8], float y, int lane) {
-  float all[8];
-  #pragma unroll
-  for (int i = 0; i < 8; ++i) all[i] = y;
-  return row_dot(x, all, lane);
-}
-
 KD_KERNEL(256, 0) void gdn_fwd_first_tile_i32(const __grid_constant__ Arguments arguments) {
   KD_SHARED(long long, counts, 256);
   write_first_tiles(static_cast<const int*>(arguments.cu_seqlens), arguments.sequences, arguments.tokens, 16,
@@ -106,8 +94,8 @@ KD_ENTRY(gdn_fwd_first_tile_i64, Arguments);
 template <bool aligned>
 KD_FUNCTION void gdn_fwd_stage(const Arguments& arguments, float* shared, long long head, long long number, long long begin, long long end, int slot, int record) {
   if (number >= end || (aligned && threadIdx.x != 0)) return;
-  Arrival* const arrivals = reinterpret_cast<Arrival*>(shared + 32);
-  Slot* const slots = reinterpret_cast<Slot*>(shared + 36);
+  Arrival* const arrivals = reinterpret_cast<Arrival*>(shared + 256);
+  Slot* const slots = reinterpret_cast<Slot*>(shared + 260);
   Slot& next = slots[record];
   (void)arrivals, (void)head;
   if (threadIdx.x == 0) {
@@ -119,27 +107,17 @@ KD_FUNCTION void gdn_fwd_stage(const Arguments& arguments, float* shared, long l
     next.tile = where;
     if (number != begin && where.batch == before.tile.batch && where.sequence == before.tile.sequence) {
       // the next 16 rows of the same sequence
-      next.a_raw = before.a_raw + 16 * arguments.a_raw.token;
-      next.beta_raw = before.beta_raw + 16 * arguments.beta_raw.token;
       next.q_n = before.q_n + 16 * arguments.q_n.token;
       next.k_n = before.k_n + 16 * arguments.k_n.token;
-      next.g_c = before.g_c + 16 * arguments.g_c.token;
-      next.g_T = before.g_T + arguments.g_T.tile;
-      next.beta = before.beta + 16 * arguments.beta.token;
     }
     else {
-      next.a_raw = arguments.a_raw.at(where.batch, where.token, head);
-      next.beta_raw = arguments.beta_raw.at(where.batch, where.token, head);
       next.q_n = arguments.q_n.at(where.batch, where.token, head);
       next.k_n = arguments.k_n.at(where.batch, where.token, head);
-      next.g_c = arguments.g_c.at(where.batch, where.token, head);
-      next.g_T = arguments.g_T.at(head, number, 0);
-      next.beta = arguments.beta.at(where.batch, where.token, head);
     }
   }
   if constexpr (!aligned) block_barrier();  // the record is complete
   const Tile tile = tile_of(next.tile);
-  float* const operands = shared + 128 + slot * 2048;
+  float* const operands = shared + 320 + slot * 2048;
   if (tile.rows == 0) {
     if constexpr (aligned) expect_bytes(&arrivals[slot], 0, &next);
     return;
@@ -169,8 +147,8 @@ KD_FUNCTION void gdn_fwd_tiles(const Arguments& arguments, float* shared) {
   (void)shared, (void)head;
   const long long begin = group * 8, end = begin + 8 < arguments.tiles ? begin + 8 : arguments.tiles;
   // Operands travel 2 tiles ahead.
-  Arrival* const arrivals = reinterpret_cast<Arrival*>(shared + 32);
-  const Slot* const slots = reinterpret_cast<Slot*>(shared + 36);
+  Arrival* const arrivals = reinterpret_cast<Arrival*>(shared + 256);
+  const Slot* const slots = reinterpret_cast<Slot*>(shared + 260);
   if (aligned && threadIdx.x == 0) {
     for (int slot = 0; slot < 2; ++slot) initialise_arrival(&arrivals[slot]);
     publish_arrivals();
@@ -180,12 +158,36 @@ KD_FUNCTION void gdn_fwd_tiles(const Arguments& arguments, float* shared) {
   // One record more than slots: the last tile's is read to its end, while the next operands are asked for.
   int slot = 0, record = 0;
   unsigned phase = 0;
-  float a_raw_ahead = 0.0f;
+  const float dt_bias = to_float(*(arguments.dt_bias + head));          // [gdn.cpp:12]
   const float A_log = to_float(*(arguments.A_log + head));              // [gdn.cpp:12]
   const float _exp_A_log = expf(A_log);                                 // [gdn.cpp:14]
   const float _minus_exp_A_log = -_exp_A_log;                           // [gdn.cpp:14]
   const float _scaled_minus_exp_A_log = _minus_exp_A_log * log2e;       // [gdn.cpp:14]
-  const float dt_bias = to_float(*(arguments.dt_bias + head));          // [gdn.cpp:12]
+
+  // Row owners: what needs one number a row is done by a thread a row, 16 tiles at a time.
+  const int own_row = static_cast<int>(threadIdx.x) % 16, own_tile = static_cast<int>(threadIdx.x) / 16;
+  for (long long owned = begin; owned < end; owned += 16) {
+    const long long number = owned + own_tile;
+    const Tile tile = number >= end ? Tile{0, 0, 0, 0}
+        : arguments.cu_seqlens != nullptr
+            ? find_packed_tile(number, 16, arguments.tokens, arguments.sequences, arguments.first_tile, arguments.sequence_start)
+            : find_tile(number, 16, arguments.tokens);
+    const float a_raw = own_row < tile.rows ? to_float(*(arguments.a_raw.at(tile.batch, tile.token + own_row, head))) : 0.0f;  // [gdn.cpp:11]
+    const float beta_raw = own_row < tile.rows ? to_float(*(arguments.beta_raw.at(tile.batch, tile.token + own_row, head))) : 0.0f;  // [gdn.cpp:11]
+    const float _a_raw_plus_dt_bias = a_raw + dt_bias;                  // [gdn.cpp:14]
+    const float g = _scaled_minus_exp_A_log * ((_a_raw_plus_dt_bias < 0.0f ? 0.0f : _a_raw_plus_dt_bias) + log1pf(approx_exp2(-fabsf(_a_raw_plus_dt_bias) * log2e)));  // [gdn.cpp:14]
+    warp_barrier();  // every thread is done with g_shared
+    g_shared[threadIdx.x] = g;
+    warp_barrier();  // g_shared is complete
+    const float g_c = row_scan<16, false, false, true>(g_shared + 16 * own_tile, own_row, tile.rows);  // [gdn.cpp:15]
+    const float g_T = row_total<16>(g_shared + 16 * own_tile, tile.rows);               // [gdn.cpp:15]
+    const float _exp2_minus_abs_beta_raw = approx_exp2(-fabsf(beta_raw) * log2e);       // [gdn.cpp:20]
+    const float _rcp_beta_raw = approx_rcp_normal(1.0f + _exp2_minus_abs_beta_raw);     // [gdn.cpp:20]
+    const float beta = 0.0f <= beta_raw ? _rcp_beta_raw : _exp2_minus_abs_beta_raw * _rcp_beta_raw;  // [gdn.cpp:20]
+    if (own_row < tile.rows) *(arguments.g_c.at(tile.batch, tile.token + own_row, head)) = to<float>(g_c);  // [gdn.cpp:18]
+    if (own_row == 0 && tile.rows > 0) *(arguments.g_T.at(head, number, 0)) = to<float>(g_T);       // [gdn.cpp:19]
+    if (own_row < tile.rows) *(arguments.beta.at(tile.batch, tile.token + own_row, head)) = to<bf16>(beta);  // [gdn.cpp:20]
+  }
   const long long segment = group;
   const long long first = segment * 8, last = first + 8 < arguments.tiles ? first + 8 : arguments.tiles;
   for (long long number = first; number < last; ++number, next_slot(slot, phase, 2), record = record == 2 ? 0 : record + 1) {
@@ -208,19 +210,9 @@ KD_FUNCTION void gdn_fwd_tiles(const Arguments& arguments, float* shared) {
       continue;
     }
 
-    const float* const operands = shared + 128 + slot * 2048;
+    const float* const operands = shared + 320 + slot * 2048;
     const bf16* const q_staged = reinterpret_cast<const bf16*>(operands);
     const bf16* const k_staged = reinterpret_cast<const bf16*>(operands + 1024);
-    const float a_raw = number > begin ? a_raw_ahead : row < tile.rows ? to_float(*(row_of<aligned>(here.a_raw, arguments.a_raw.token, row))) : 0.0f;  // [gdn.cpp:11]
-    const float beta_raw = row < tile.rows ? to_float(*(row_of<aligned>(here.beta_raw, arguments.beta_raw.token, row))) : 0.0f;  // [gdn.cpp:11]
-    const float _a_raw_plus_dt_bias = a_raw + dt_bias;                  // [gdn.cpp:14]
-    const float g = _scaled_minus_exp_A_log * ((_a_raw_plus_dt_bias < 0.0f ? 0.0f : _a_raw_plus_dt_bias) + log1pf(approx_exp2(-fabsf(_a_raw_plus_dt_bias) * log2e)));  // [gdn.cpp:14]
-    block_barrier();  // every thread is done with g_shared
-    if (number + 1 < end) {
-      const Slot& after = slots[record == 2 ? 0 : record + 1];  // the next tile
-      a_raw_ahead = row < after.tile.rows ? to_float(*row_of<aligned>(after.a_raw, arguments.a_raw.token, row)) : 0.0f;  // [gdn.cpp:11]
-    }
-    if (lane == 0) g_shared[row] = g;
     float q[8];                                                         // [gdn.cpp:10]
     load_row<aligned>((q_staged + row * 128), lane, true, q);
     const float _row_sum_q_q = row_dot(q, q, lane);                     // [gdn.cpp:16]
@@ -241,34 +233,24 @@ KD_FUNCTION void gdn_fwd_tiles(const Arguments& arguments, float* shared) {
       k_n[i] = k[i] * _rsqrt_row_sum_k_k;                               // [gdn.cpp:17]
     }
     if (row < tile.rows) store_row<aligned>(row_of<aligned>(here.k_n, arguments.k_n.token, row), lane, k_n);  // [gdn.cpp:17]
-    block_barrier();  // g_shared is complete
+    block_barrier();  // every thread is done with the operands
     gdn_fwd_stage<aligned>(arguments, shared, head, number + 2, begin, end, slot, record == 0 ? 2 : record - 1);
-    const float g_c = row_scan<16, false, false, true>(g_shared, row, tile.rows);       // [gdn.cpp:15]
-    const float g_T = row_total<16>(g_shared, tile.rows);               // [gdn.cpp:15]
-    if (row < tile.rows && lane == 0) *(row_of<aligned>(here.g_c, arguments.g_c.token, row)) = to<float>(g_c);  // [gdn.cpp:18]
-    if (threadIdx.x == 0) *(here.g_T) = to<float>(g_T);                 // [gdn.cpp:19]
-    const bool beta_9 = 0.0f <= beta_raw;                               // [gdn.cpp:20]
-    const float beta = fabsf(beta_raw);                                 // [gdn.cpp:20]
-    const float beta_2 = -beta;                                         // [gdn.cpp:20]
-    const float beta_3 = beta_2 * log2e;                                // [gdn.cpp:20]
-    const float beta_4 = approx_exp2(beta_3);                           // [gdn.cpp:20]
-    const float beta_6 = 1.0f + beta_4;                                 // [gdn.cpp:20]
-    const float beta_7 = approx_rcp_normal(beta_6);                     // [gdn.cpp:20]
-    const float beta_10 = beta_4 * beta_7;                              // [gdn.cpp:20]
-    const float beta_11 = beta_9 ? beta_7 : beta_10;                    // [gdn.cpp:20]
-    if (row < tile.rows && lane == 0) *(row_of<aligned>(here.beta, arguments.beta.token, row)) = to<bf16>(beta_11);  // [gdn.cpp:20]
   }
 }
 
+#if KD_ALIGNED_VARIANT
 KD_KERNEL(256, 4) void gdn_fwd(const __grid_constant__ Arguments arguments) {
   KD_DYNAMIC_SHARED(float, shared);
   gdn_fwd_tiles<true>(arguments, shared);
 }
 KD_ENTRY(gdn_fwd, Arguments);
+#endif
 
+#if KD_ANY_VARIANT
 KD_KERNEL(256, 4) void gdn_fwd_any(const __grid_constant__ Arguments arguments) {
   KD_DYNAMIC_SHARED(float, shared);
   gdn_fwd_tiles<false>(arguments, shared);
 }
 KD_ENTRY(gdn_fwd_any, Arguments);
+#endif
 

@@ -329,15 +329,19 @@ KD_FUNCTION void gla_bwd_tiles(const Arguments& arguments, float* shared) {
   }
 }
 
+#if KD_ALIGNED_VARIANT
 KD_KERNEL(256, 2) void gla_bwd(const __grid_constant__ Arguments arguments) {
   KD_DYNAMIC_SHARED(float, shared);
   gla_bwd_tiles<true>(arguments, shared);
 }
 KD_ENTRY(gla_bwd, Arguments);
+#endif
 
+#if KD_ANY_VARIANT
 KD_KERNEL(256, 2) void gla_bwd_any(const __grid_constant__ Arguments arguments) {
   KD_DYNAMIC_SHARED(float, shared);
   gla_bwd_tiles<false>(arguments, shared);
 }
 KD_ENTRY(gla_bwd_any, Arguments);
+#endif
 

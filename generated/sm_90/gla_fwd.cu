@@ -232,15 +232,19 @@ KD_FUNCTION void gla_fwd_tiles(const Arguments& arguments, float* shared) {
   }
 }
 
+#if KD_ALIGNED_VARIANT
 KD_KERNEL(256, 4) void gla_fwd(const __grid_constant__ Arguments arguments) {
   KD_DYNAMIC_SHARED(float, shared);
   gla_fwd_tiles<true>(arguments, shared);
 }
 KD_ENTRY(gla_fwd, Arguments);
+#endif
 
+#if KD_ANY_VARIANT
 KD_KERNEL(256, 4) void gla_fwd_any(const __grid_constant__ Arguments arguments) {
   KD_DYNAMIC_SHARED(float, shared);
   gla_fwd_tiles<false>(arguments, shared);
 }
 KD_ENTRY(gla_fwd_any, Arguments);
+#endif
 

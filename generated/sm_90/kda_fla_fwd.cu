@@ -45,11 +45,9 @@ struct Arguments {
 /// What thread 0 says of the tile in a slot: where it lies, and where its first row is in the tensors that are not staged.
 struct Slot {
   StagedTile tile;
-  const bf16* beta_raw;
   bf16* q_n;
   bf16* k_n;
   float* g_c;
-  float* beta;
 };
 
 // Row map: 16 lanes a row; lane l owns the columns 4l..4l+3 (x[0..3]) and 64+4l..64+4l+3 (x[4..7]).
@@ -79,13 +77,6 @@ KD_FUNCTION float row_dot(const float (&x)[8], const float (&y)[8], int lane) {
   sum += lane_xor(sum, 4);  // every lane holds the sum of its group of 8 lanes
   sum += lane_xor(sum, 8);  // every lane holds the sum of its group of 16 lanes
   return sum;
-}
-
-KD_FUNCTION float row_dot(const float (&x)[8], float y, int lane) {
-  float all[8];
-  #pragma unroll
-  for (int i = 0; i < 8; ++i) all[i] = y;
-  return row_dot(x, all, lane);
 }
 
 KD_KERNEL(256, 0) void kda_fla_fwd_first_tile_i32(const __grid_constant__ Arguments arguments) {
@@ -120,18 +111,14 @@ KD_FUNCTION void kda_fla_fwd_stage(const Arguments& arguments, float* shared, lo
     next.tile = where;
     if (number != begin && where.batch == before.tile.batch && where.sequence == before.tile.sequence) {
       // the next 16 rows of the same sequence
-      next.beta_raw = before.beta_raw + 16 * arguments.beta_raw.token;
       next.q_n = before.q_n + 16 * arguments.q_n.token;
       next.k_n = before.k_n + 16 * arguments.k_n.token;
       next.g_c = before.g_c + 16 * arguments.g_c.token;
-      next.beta = before.beta + 16 * arguments.beta.token;
     }
     else {
-      next.beta_raw = arguments.beta_raw.at(where.batch, where.token, head);
       next.q_n = arguments.q_n.at(where.batch, where.token, head);
       next.k_n = arguments.k_n.at(where.batch, where.token, head);
       next.g_c = arguments.g_c.at(where.batch, where.token, head);
-      next.beta = arguments.beta.at(where.batch, where.token, head);
     }
   }
   if constexpr (!aligned) block_barrier();  // the record is complete
@@ -182,6 +169,21 @@ KD_FUNCTION void kda_fla_fwd_tiles(const Arguments& arguments, float* shared) {
   const float A_log = to_float(*(arguments.A_log + head));              // [kda_fla.cpp:16]
   const float _exp_A_log = expf(A_log);                                 // [kda_fla.cpp:19]
   const float dt_bias = to_float((arguments.dt_bias + head * 128)[column]);             // [kda_fla.cpp:16]
+
+  // Row owners: what needs one number a row is done by a thread a row, 16 tiles at a time.
+  const int own_row = static_cast<int>(threadIdx.x) % 16, own_tile = static_cast<int>(threadIdx.x) / 16;
+  for (long long owned = begin; owned < end; owned += 16) {
+    const long long number = owned + own_tile;
+    const Tile tile = number >= end ? Tile{0, 0, 0, 0}
+        : arguments.cu_seqlens != nullptr
+            ? find_packed_tile(number, 16, arguments.tokens, arguments.sequences, arguments.first_tile, arguments.sequence_start)
+            : find_tile(number, 16, arguments.tokens);
+    const float beta_raw = own_row < tile.rows ? to_float(*(arguments.beta_raw.at(tile.batch, tile.token + own_row, head))) : 0.0f;  // [kda_fla.cpp:15]
+    const float _exp2_minus_abs_beta_raw = approx_exp2(-fabsf(beta_raw) * log2e);       // [kda_fla.cpp:23]
+    const float _rcp_beta_raw = approx_rcp_normal(1.0f + _exp2_minus_abs_beta_raw);     // [kda_fla.cpp:23]
+    const float beta = (0.0f <= beta_raw ? _rcp_beta_raw : _exp2_minus_abs_beta_raw * _rcp_beta_raw) * beta_scale;  // [kda_fla.cpp:23]
+    if (own_row < tile.rows) *(arguments.beta.at(tile.batch, tile.token + own_row, head)) = to<float>(beta);  // [kda_fla.cpp:23]
+  }
   const long long segment = group;
   const long long first = segment * 8, last = first + 8 < arguments.tiles ? first + 8 : arguments.tiles;
   for (long long number = first; number < last; ++number, next_slot(slot, phase, 2), record = record == 2 ? 0 : record + 1) {
@@ -207,7 +209,6 @@ KD_FUNCTION void kda_fla_fwd_tiles(const Arguments& arguments, float* shared) {
     const bf16* const q_staged = reinterpret_cast<const bf16*>(operands);
     const bf16* const k_staged = reinterpret_cast<const bf16*>(operands + 1024);
     const bf16* const g_raw_staged = reinterpret_cast<const bf16*>(operands + 2048);
-    const float beta_raw = row < tile.rows ? to_float(*(row_of<aligned>(here.beta_raw, arguments.beta_raw.token, row))) : 0.0f;  // [kda_fla.cpp:15]
     float q[8];                                                         // [kda_fla.cpp:14]
     load_row<aligned>((q_staged + row * 128), lane, true, q);
     const float _row_sum_q_q = row_dot(q, q, lane);                     // [kda_fla.cpp:20]
@@ -265,22 +266,22 @@ KD_FUNCTION void kda_fla_fwd_tiles(const Arguments& arguments, float* shared) {
     for (int i = 0; i < 8; ++i) {
       if (first_row + i < tile.rows) row_of<aligned>(here.g_c, arguments.g_c.token, (first_row + i))[column] = to<float>(g_c[i]);  // [kda_fla.cpp:22]
     }
-    const float _exp2_minus_abs_beta_raw = approx_exp2(-fabsf(beta_raw) * log2e);       // [kda_fla.cpp:23]
-    const float _rcp_beta_raw = approx_rcp_normal(1.0f + _exp2_minus_abs_beta_raw);     // [kda_fla.cpp:23]
-    const float beta = (0.0f <= beta_raw ? _rcp_beta_raw : _exp2_minus_abs_beta_raw * _rcp_beta_raw) * beta_scale;  // [kda_fla.cpp:23]
-    if (row < tile.rows && lane == 0) *(row_of<aligned>(here.beta, arguments.beta.token, row)) = to<float>(beta);  // [kda_fla.cpp:23]
   }
 }
 
+#if KD_ALIGNED_VARIANT
 KD_KERNEL(256, 4) void kda_fla_fwd(const __grid_constant__ Arguments arguments) {
   KD_DYNAMIC_SHARED(float, shared);
   kda_fla_fwd_tiles<true>(arguments, shared);
 }
 KD_ENTRY(kda_fla_fwd, Arguments);
+#endif
 
+#if KD_ANY_VARIANT
 KD_KERNEL(256, 4) void kda_fla_fwd_any(const __grid_constant__ Arguments arguments) {
   KD_DYNAMIC_SHARED(float, shared);
   kda_fla_fwd_tiles<false>(arguments, shared);
 }
 KD_ENTRY(kda_fla_fwd_any, Arguments);
+#endif
 

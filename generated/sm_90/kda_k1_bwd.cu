@@ -83,14 +83,11 @@ struct Arguments {
 /// What thread 0 says of the tile in a slot: where it lies, and where its first row is in the tensors that are not staged.
 struct Slot {
   StagedTile tile;
-  const bf16* beta_raw;
   const float* dv_out;
-  const float* dbeta;
   bf16* dq;
   bf16* dk;
   bf16* dg_raw;
   bf16* dv;
-  bf16* dbeta_raw;
 };
 
 // Row map: 16 lanes a row; lane l owns the columns 4l..4l+3 (x[0..3]) and 64+4l..64+4l+3 (x[4..7]).
@@ -134,13 +131,6 @@ KD_FUNCTION float row_dot(const float (&x)[8], const float (&y)[8], int lane) {
   return sum;
 }
 
-KD_FUNCTION float row_dot(const float (&x)[8], float y, int lane) {
-  float all[8];
-  #pragma unroll
-  for (int i = 0; i < 8; ++i) all[i] = y;
-  return row_dot(x, all, lane);
-}
-
 KD_KERNEL(256, 0) void kda_k1_bwd_first_tile_i32(const __grid_constant__ Arguments arguments) {
   KD_SHARED(long long, counts, 256);
   write_first_tiles(static_cast<const int*>(arguments.cu_seqlens), arguments.sequences, arguments.tokens, 16,
@@ -173,29 +163,23 @@ KD_FUNCTION void kda_k1_bwd_stage(const Arguments& arguments, float* shared, lon
     next.tile = where;
     if (number != begin && where.batch == before.tile.batch && where.sequence == before.tile.sequence) {
       // the next 16 rows of the same sequence
-      next.beta_raw = before.beta_raw + 16 * arguments.beta_raw.token;
       next.dv_out = before.dv_out + 16 * arguments.dv_out.token;
-      next.dbeta = before.dbeta + 16 * arguments.dbeta.token;
       next.dq = before.dq + 16 * arguments.dq.token;
       next.dk = before.dk + 16 * arguments.dk.token;
       next.dg_raw = before.dg_raw + 16 * arguments.dg_raw.token;
       next.dv = before.dv + 16 * arguments.dv.token;
-      next.dbeta_raw = before.dbeta_raw + 16 * arguments.dbeta_raw.token;
     }
     else {
-      next.beta_raw = arguments.beta_raw.at(where.batch, where.token, head);
       next.dv_out = arguments.dv_out.at(where.batch, where.token, head);
-      next.dbeta = arguments.dbeta.at(where.batch, where.token, head);
       next.dq = arguments.dq.at(where.batch, where.token, head);
       next.dk = arguments.dk.at(where.batch, where.token, head);
       next.dg_raw = arguments.dg_raw.at(where.batch, where.token, head);
       next.dv = arguments.dv.at(where.batch, where.token, head);
-      next.dbeta_raw = arguments.dbeta_raw.at(where.batch, where.token, head);
     }
   }
   if constexpr (!aligned) block_barrier();  // the record is complete
   const Tile tile = tile_of(next.tile);
-  float* const operands = shared + 5344 + slot * 11392;
+  float* const operands = shared + 5312 + slot * 11392;
   if (tile.rows == 0) {
     if constexpr (aligned) expect_bytes(&arrivals[slot], 0, &next);
     return;
@@ -257,6 +241,22 @@ KD_FUNCTION void kda_k1_bwd_tiles(const Arguments& arguments, float* shared) {
   const float A_log = to_float(*(arguments.A_log + head));              // [kda_k1.cpp:23]
   const float _exp_A_log = expf(A_log);                                 // [kda_k1.cpp:27]
   const float dt_bias = to_float((arguments.dt_bias + head * 128)[column]);             // [kda_k1.cpp:23]
+
+  // Row owners: what needs one number a row is done by a thread a row, 16 tiles at a time.
+  const int own_row = static_cast<int>(threadIdx.x) % 16, own_tile = static_cast<int>(threadIdx.x) / 16;
+  for (long long owned = begin; owned < end; owned += 16) {
+    const long long number = owned + own_tile;
+    const Tile tile = number >= end ? Tile{0, 0, 0, 0}
+        : arguments.cu_seqlens != nullptr
+            ? find_packed_tile(number, 16, arguments.tokens, arguments.sequences, arguments.first_tile, arguments.sequence_start)
+            : find_tile(number, 16, arguments.tokens);
+    const float beta_raw = own_row < tile.rows ? to_float(*(arguments.beta_raw.at(tile.batch, tile.token + own_row, head))) : 0.0f;  // [kda_k1.cpp:22]
+    const float dbeta = own_row < tile.rows ? to_float(*(arguments.dbeta.at(tile.batch, tile.token + own_row, head))) : 0.0f;  // [kda_k1.cpp:50]
+    const float _exp2_minus_abs_beta_raw = approx_exp2(-fabsf(beta_raw) * log2e);       // [kda_k1.cpp:50]
+    const float _rcp_beta_raw = approx_rcp_normal(1.0f + _exp2_minus_abs_beta_raw);     // [kda_k1.cpp:50]
+    const float dbeta_raw = dbeta * (_exp2_minus_abs_beta_raw * _rcp_beta_raw * _rcp_beta_raw);     // [kda_k1.cpp:50]
+    if (own_row < tile.rows) *(arguments.dbeta_raw.at(tile.batch, tile.token + own_row, head)) = to<bf16>(dbeta_raw);  // [kda_k1.cpp:22]
+  }
   const long long segment = group;
   float _sum_total_dz_sum = 0.0f;
   float ddt_bias_sum = 0.0f;
@@ -281,7 +281,7 @@ KD_FUNCTION void kda_k1_bwd_tiles(const Arguments& arguments, float* shared) {
       continue;
     }
 
-    const float* const operands = shared + 5344 + slot * 11392;
+    const float* const operands = shared + 5312 + slot * 11392;
     const bf16* const q_staged = reinterpret_cast<const bf16*>(operands);
     const bf16* const k_staged = reinterpret_cast<const bf16*>(operands + 1024);
     const bf16* const g_raw_staged = reinterpret_cast<const bf16*>(operands + 2048);
@@ -293,8 +293,6 @@ KD_FUNCTION void kda_k1_bwd_tiles(const Arguments& arguments, float* shared) {
     float dv_out[8];                                                    // [kda_k1.cpp:49]
     load_row<aligned>(row_of<aligned>(here.dv_out, arguments.dv_out.token, row), lane, row < tile.rows, dv_out);
     const float dg_T = to_float((dg_T_staged)[column]);                 // [kda_k1.cpp:47]
-    const float dbeta = row < tile.rows ? to_float(*(row_of<aligned>(here.dbeta, arguments.dbeta.token, row))) : 0.0f;  // [kda_k1.cpp:50]
-    const float beta_raw = row < tile.rows ? to_float(*(row_of<aligned>(here.beta_raw, arguments.beta_raw.token, row))) : 0.0f;  // [kda_k1.cpp:22]
     float q[8];                                                         // [kda_k1.cpp:21]
     load_row<aligned>((q_staged + row * 128), lane, true, q);
     const float _row_sum_q_q = row_dot(q, q, lane);                     // [kda_k1.cpp:25]
@@ -479,68 +477,40 @@ KD_FUNCTION void kda_k1_bwd_tiles(const Arguments& arguments, float* shared) {
     #pragma unroll
     for (int b = 1; b < 2; ++b) _total_dg_raw += dg_raw_blocks[b * 128 + column];
     ddt_bias_sum += _total_dg_raw;                                      // [kda_k1.cpp:27]
-    const float _exp2_minus_abs_beta_raw = approx_exp2(-fabsf(beta_raw) * log2e);       // [kda_k1.cpp:50]
-    const float _rcp_beta_raw = approx_rcp_normal(1.0f + _exp2_minus_abs_beta_raw);     // [kda_k1.cpp:50]
-    const float dbeta_raw = dbeta * (_exp2_minus_abs_beta_raw * _rcp_beta_raw * _rcp_beta_raw);     // [kda_k1.cpp:50]
-    if (row < tile.rows && lane == 0) *(row_of<aligned>(here.dbeta_raw, arguments.dbeta_raw.token, row)) = to<bf16>(dbeta_raw);  // [kda_k1.cpp:22]
   }
   if (block == 0) arguments._sum_total_dz_sum_partial[(head * arguments.segments + segment) * 128 + column] = _sum_total_dz_sum;
   if (block == 0) arguments.ddt_bias_sum_partial[(head * arguments.segments + segment) * 128 + column] = ddt_bias_sum;
 }
 
+#if KD_ALIGNED_VARIANT
 KD_KERNEL(256, 2) void kda_k1_bwd(const __grid_constant__ Arguments arguments) {
   KD_DYNAMIC_SHARED(float, shared);
   kda_k1_bwd_tiles<true>(arguments, shared);
 }
 KD_ENTRY(kda_k1_bwd, Arguments);
+#endif
 
+#if KD_ANY_VARIANT
 KD_KERNEL(256, 2) void kda_k1_bwd_any(const __grid_constant__ Arguments arguments) {
   KD_DYNAMIC_SHARED(float, shared);
   kda_k1_bwd_tiles<false>(arguments, shared);
 }
 KD_ENTRY(kda_k1_bwd_any, Arguments);
+#endif
 
 // Parameter sums, second stage: the segments (8 consecutive tiles of a head) by the balanced tree over their numbers.
-// 8 threads share a column: each takes an equal run of the padded segment count.
 KD_KERNEL(256, 0) void kda_k1_bwd_segments(const Arguments arguments) {
   KD_SHARED(float, parts, 256);
   const long long head = blockIdx.x % arguments.heads;
   const int column = static_cast<int>(blockIdx.x / arguments.heads) * 32 + static_cast<int>(threadIdx.x) % 32;
-  const int part = static_cast<int>(threadIdx.x) / 32;
-
-   {
-    const float* terms = arguments._sum_total_dz_sum_partial + head * arguments.segments * 128 + column;
-    float sum = 0.0f;
-    if (column < 128) {
-      sum = tree_part(arguments.segments, part, 8, [&](long long segment) {
-        return terms[segment * 128];
-      });
-    }
-    parts[threadIdx.x] = sum;
-    block_barrier();  // parts is complete
-    if (part == 0 && column < 128) {
-      const float* p = parts + threadIdx.x;
-      arguments._sum_total_dz_sum_columns[head * 128 + column] = ((p[0] + p[32]) + (p[64] + p[96])) + ((p[128] + p[160]) + (p[192] + p[224]));
-    }
-    block_barrier();  // every thread is done with parts
-  }
-
-   {
-    const float* terms = arguments.ddt_bias_sum_partial + head * arguments.segments * 128 + column;
-    float sum = 0.0f;
-    if (column < 128) {
-      sum = tree_part(arguments.segments, part, 8, [&](long long segment) {
-        return terms[segment * 128];
-      });
-    }
-    parts[threadIdx.x] = sum;
-    block_barrier();  // parts is complete
-    if (part == 0 && column < 128) {
-      const float* p = parts + threadIdx.x;
-      arguments.ddt_bias_sum_columns[head * 128 + column] = ((p[0] + p[32]) + (p[64] + p[96])) + ((p[128] + p[160]) + (p[192] + p[224]));
-    }
-    block_barrier();  // every thread is done with parts
-  }
+  const float* const _sum_total_dz_sum_terms = arguments._sum_total_dz_sum_partial + head * arguments.segments * 128 + column;
+  sum_segments(arguments.segments, true, parts, arguments._sum_total_dz_sum_columns + head * 128 + column, [&](long long segment) {
+    return _sum_total_dz_sum_terms[segment * 128];
+  });
+  const float* const ddt_bias_sum_terms = arguments.ddt_bias_sum_partial + head * arguments.segments * 128 + column;
+  sum_segments(arguments.segments, true, parts, arguments.ddt_bias_sum_columns + head * 128 + column, [&](long long segment) {
+    return ddt_bias_sum_terms[segment * 128];
+  });
 }
 KD_ENTRY(kda_k1_bwd_segments, Arguments);
 
@@ -564,7 +534,11 @@ KD_FUNCTION void kda_k1_bwd_finish_body(const Arguments& arguments) {
   if (threadIdx.x < 16) store_row<aligned>(arguments.ddt_bias + head * 128, lane, ddt_bias);        // [kda_k1.cpp:23]
 }
 
+#if KD_ALIGNED_VARIANT
 KD_KERNEL(32, 0) void kda_k1_bwd_finish(const Arguments arguments) { kda_k1_bwd_finish_body<true>(arguments); }
 KD_ENTRY(kda_k1_bwd_finish, Arguments);
+#endif
+#if KD_ANY_VARIANT
 KD_KERNEL(32, 0) void kda_k1_bwd_finish_any(const Arguments arguments) { kda_k1_bwd_finish_body<false>(arguments); }
 KD_ENTRY(kda_k1_bwd_finish_any, Arguments);
+#endif

@@ -58,14 +58,12 @@ struct Arguments {
 struct Slot {
   StagedTile tile;
   const bf16* v;
-  const bf16* beta_raw;
   bf16* q_d;
   bf16* k_d;
   bf16* k_i;
   bf16* k_r;
   float* g_T;
   bf16* v_out;
-  bf16* beta;
 };
 
 // Row map: 16 lanes a row; lane l owns the columns 4l..4l+3 (x[0..3]) and 64+4l..64+4l+3 (x[4..7]).
@@ -95,13 +93,6 @@ KD_FUNCTION float row_dot(const float (&x)[8], const float (&y)[8], int lane) {
   sum += lane_xor(sum, 4);  // every lane holds the sum of its group of 8 lanes
   sum += lane_xor(sum, 8);  // every lane holds the sum of its group of 16 lanes
   return sum;
-}
-
-KD_FUNCTION float row_dot(const float (&x)[8], float y, int lane) {
-  float all[8];
-  #pragma unroll
-  for (int i = 0; i < 8; ++i) all[i] = y;
-  return row_dot(x, all, lane);
 }
 
 KD_KERNEL(256, 0) void kda_k1_fwd_first_tile_i32(const __grid_constant__ Arguments arguments) {
@@ -137,25 +128,21 @@ KD_FUNCTION void kda_k1_fwd_stage(const Arguments& arguments, float* shared, lon
     if (number != begin && where.batch == before.tile.batch && where.sequence == before.tile.sequence) {
       // the next 16 rows of the same sequence
       next.v = before.v + 16 * arguments.v.token;
-      next.beta_raw = before.beta_raw + 16 * arguments.beta_raw.token;
       next.q_d = before.q_d + 16 * arguments.q_d.token;
       next.k_d = before.k_d + 16 * arguments.k_d.token;
       next.k_i = before.k_i + 16 * arguments.k_i.token;
       next.k_r = before.k_r + 16 * arguments.k_r.token;
       next.g_T = before.g_T + arguments.g_T.tile;
       next.v_out = before.v_out + 16 * arguments.v_out.token;
-      next.beta = before.beta + 16 * arguments.beta.token;
     }
     else {
       next.v = arguments.v.at(where.batch, where.token, head);
-      next.beta_raw = arguments.beta_raw.at(where.batch, where.token, head);
       next.q_d = arguments.q_d.at(where.batch, where.token, head);
       next.k_d = arguments.k_d.at(where.batch, where.token, head);
       next.k_i = arguments.k_i.at(where.batch, where.token, head);
       next.k_r = arguments.k_r.at(where.batch, where.token, head);
       next.g_T = arguments.g_T.at(head, number, 0);
       next.v_out = arguments.v_out.at(where.batch, where.token, head);
-      next.beta = arguments.beta.at(where.batch, where.token, head);
     }
   }
   if constexpr (!aligned) block_barrier();  // the record is complete
@@ -208,6 +195,21 @@ KD_FUNCTION void kda_k1_fwd_tiles(const Arguments& arguments, float* shared) {
   const float A_log = to_float(*(arguments.A_log + head));              // [kda_k1.cpp:23]
   const float _exp_A_log = expf(A_log);                                 // [kda_k1.cpp:27]
   const float dt_bias = to_float((arguments.dt_bias + head * 128)[column]);             // [kda_k1.cpp:23]
+
+  // Row owners: what needs one number a row is done by a thread a row, 16 tiles at a time.
+  const int own_row = static_cast<int>(threadIdx.x) % 16, own_tile = static_cast<int>(threadIdx.x) / 16;
+  for (long long owned = begin; owned < end; owned += 16) {
+    const long long number = owned + own_tile;
+    const Tile tile = number >= end ? Tile{0, 0, 0, 0}
+        : arguments.cu_seqlens != nullptr
+            ? find_packed_tile(number, 16, arguments.tokens, arguments.sequences, arguments.first_tile, arguments.sequence_start)
+            : find_tile(number, 16, arguments.tokens);
+    const float beta_raw = own_row < tile.rows ? to_float(*(arguments.beta_raw.at(tile.batch, tile.token + own_row, head))) : 0.0f;  // [kda_k1.cpp:22]
+    const float _exp2_minus_abs_beta_raw = approx_exp2(-fabsf(beta_raw) * log2e);       // [kda_k1.cpp:50]
+    const float _rcp_beta_raw = approx_rcp_normal(1.0f + _exp2_minus_abs_beta_raw);     // [kda_k1.cpp:50]
+    const float beta = 0.0f <= beta_raw ? _rcp_beta_raw : _exp2_minus_abs_beta_raw * _rcp_beta_raw;  // [kda_k1.cpp:50]
+    if (own_row < tile.rows) *(arguments.beta.at(tile.batch, tile.token + own_row, head)) = to<bf16>(beta);  // [kda_k1.cpp:50]
+  }
   const long long segment = group;
   const long long first = segment * 8, last = first + 8 < arguments.tiles ? first + 8 : arguments.tiles;
   for (long long number = first; number < last; ++number, next_slot(slot, phase, 2), record = record == 2 ? 0 : record + 1) {
@@ -238,7 +240,6 @@ KD_FUNCTION void kda_k1_fwd_tiles(const Arguments& arguments, float* shared) {
     const bf16* const g_raw_staged = reinterpret_cast<const bf16*>(operands + 2048);
     float v[8];                                                         // [kda_k1.cpp:22]
     load_row<aligned>(row_of<aligned>(here.v, arguments.v.token, row), lane, row < tile.rows && arguments.v_out.data != arguments.v.data, v);
-    const float beta_raw = row < tile.rows ? to_float(*(row_of<aligned>(here.beta_raw, arguments.beta_raw.token, row))) : 0.0f;  // [kda_k1.cpp:22]
     float q[8];                                                         // [kda_k1.cpp:21]
     load_row<aligned>((q_staged + row * 128), lane, true, q);
     const float _row_sum_q_q = row_dot(q, q, lane);                     // [kda_k1.cpp:25]
@@ -329,28 +330,22 @@ KD_FUNCTION void kda_k1_fwd_tiles(const Arguments& arguments, float* shared) {
       k_r[i] = k_n[i] * (_exp2_g_T[i] * _exp2_minus_g_c[i]);            // [kda_k1.cpp:36]
     }
     if (row < tile.rows) store_row<aligned>(row_of<aligned>(here.k_r, arguments.k_r.token, row), lane, k_r);  // [kda_k1.cpp:36]
-    const bool beta_7 = 0.0f <= beta_raw;                               // [kda_k1.cpp:50]
-    const float beta = fabsf(beta_raw);                                 // [kda_k1.cpp:50]
-    const float beta_2 = -beta;                                         // [kda_k1.cpp:50]
-    const float beta_3 = beta_2 * log2e;                                // [kda_k1.cpp:50]
-    const float beta_4 = approx_exp2(beta_3);                           // [kda_k1.cpp:50]
-    const float beta_5 = 1.0f + beta_4;                                 // [kda_k1.cpp:50]
-    const float beta_6 = approx_rcp_normal(beta_5);                     // [kda_k1.cpp:50]
-    const float beta_8 = beta_4 * beta_6;                               // [kda_k1.cpp:50]
-    const float beta_9 = beta_7 ? beta_6 : beta_8;                      // [kda_k1.cpp:50]
-    if (row < tile.rows && lane == 0) *(row_of<aligned>(here.beta, arguments.beta.token, row)) = to<bf16>(beta_9);  // [kda_k1.cpp:50]
   }
 }
 
+#if KD_ALIGNED_VARIANT
 KD_KERNEL(256, 4) void kda_k1_fwd(const __grid_constant__ Arguments arguments) {
   KD_DYNAMIC_SHARED(float, shared);
   kda_k1_fwd_tiles<true>(arguments, shared);
 }
 KD_ENTRY(kda_k1_fwd, Arguments);
+#endif
 
+#if KD_ANY_VARIANT
 KD_KERNEL(256, 4) void kda_k1_fwd_any(const __grid_constant__ Arguments arguments) {
   KD_DYNAMIC_SHARED(float, shared);
   kda_k1_fwd_tiles<false>(arguments, shared);
 }
 KD_ENTRY(kda_k1_fwd_any, Arguments);
+#endif
 

@@ -62,13 +62,6 @@ KD_FUNCTION float row_dot(const float (&x)[8], const float (&y)[8], int lane) {
   return sum;
 }
 
-KD_FUNCTION float row_dot(const float (&x)[8], float y, int lane) {
-  float all[8];
-  #pragma unroll
-  for (int i = 0; i < 8; ++i) all[i] = y;
-  return row_dot(x, all, lane);
-}
-
 KD_KERNEL(256, 0) void l2norm_bwd_first_tile_i32(const __grid_constant__ Arguments arguments) {
   KD_SHARED(long long, counts, 256);
   write_first_tiles(static_cast<const int*>(arguments.cu_seqlens), arguments.sequences, arguments.tokens, 16,
@@ -193,15 +186,19 @@ KD_FUNCTION void l2norm_bwd_tiles(const Arguments& arguments, float* shared) {
   }
 }
 
+#if KD_ALIGNED_VARIANT
 KD_KERNEL(256, 4) void l2norm_bwd(const __grid_constant__ Arguments arguments) {
   KD_DYNAMIC_SHARED(float, shared);
   l2norm_bwd_tiles<true>(arguments, shared);
 }
 KD_ENTRY(l2norm_bwd, Arguments);
+#endif
 
+#if KD_ANY_VARIANT
 KD_KERNEL(256, 4) void l2norm_bwd_any(const __grid_constant__ Arguments arguments) {
   KD_DYNAMIC_SHARED(float, shared);
   l2norm_bwd_tiles<false>(arguments, shared);
 }
 KD_ENTRY(l2norm_bwd_any, Arguments);
+#endif
 

@@ -66,13 +66,6 @@ KD_FUNCTION float row_dot(const float (&x)[8], const float (&y)[8], int lane) {
   return sum;
 }
 
-KD_FUNCTION float row_dot(const float (&x)[8], float y, int lane) {
-  float all[8];
-  #pragma unroll
-  for (int i = 0; i < 8; ++i) all[i] = y;
-  return row_dot(x, all, lane);
-}
-
 KD_KERNEL(256, 0) void rmsnorm_bwd_first_tile_i32(const __grid_constant__ Arguments arguments) {
   KD_SHARED(long long, counts, 256);
   write_first_tiles(static_cast<const int*>(arguments.cu_seqlens), arguments.sequences, arguments.tokens, 16,
@@ -236,42 +229,31 @@ KD_FUNCTION void rmsnorm_bwd_tiles(const Arguments& arguments, float* shared) {
   if (block == 0) arguments._sum_total_dy_x_inv_sum_partial[(head * arguments.segments + segment) * 128 + column] = _sum_total_dy_x_inv_sum;
 }
 
+#if KD_ALIGNED_VARIANT
 KD_KERNEL(256, 4) void rmsnorm_bwd(const __grid_constant__ Arguments arguments) {
   KD_DYNAMIC_SHARED(float, shared);
   rmsnorm_bwd_tiles<true>(arguments, shared);
 }
 KD_ENTRY(rmsnorm_bwd, Arguments);
+#endif
 
+#if KD_ANY_VARIANT
 KD_KERNEL(256, 4) void rmsnorm_bwd_any(const __grid_constant__ Arguments arguments) {
   KD_DYNAMIC_SHARED(float, shared);
   rmsnorm_bwd_tiles<false>(arguments, shared);
 }
 KD_ENTRY(rmsnorm_bwd_any, Arguments);
+#endif
 
 // Parameter sums, second stage: the segments (8 consecutive tiles of a head) by the balanced tree over their numbers.
-// 8 threads share a column: each takes an equal run of the padded segment count.
 KD_KERNEL(256, 0) void rmsnorm_bwd_segments(const Arguments arguments) {
   KD_SHARED(float, parts, 256);
   const long long head = blockIdx.x % arguments.heads;
   const int column = static_cast<int>(blockIdx.x / arguments.heads) * 32 + static_cast<int>(threadIdx.x) % 32;
-  const int part = static_cast<int>(threadIdx.x) / 32;
-
-   {
-    const float* terms = arguments._sum_total_dy_x_inv_sum_partial + head * arguments.segments * 128 + column;
-    float sum = 0.0f;
-    if (column < 128) {
-      sum = tree_part(arguments.segments, part, 8, [&](long long segment) {
-        return terms[segment * 128];
-      });
-    }
-    parts[threadIdx.x] = sum;
-    block_barrier();  // parts is complete
-    if (part == 0 && column < 128) {
-      const float* p = parts + threadIdx.x;
-      arguments._sum_total_dy_x_inv_sum_columns[head * 128 + column] = ((p[0] + p[32]) + (p[64] + p[96])) + ((p[128] + p[160]) + (p[192] + p[224]));
-    }
-    block_barrier();  // every thread is done with parts
-  }
+  const float* const _sum_total_dy_x_inv_sum_terms = arguments._sum_total_dy_x_inv_sum_partial + head * arguments.segments * 128 + column;
+  sum_segments(arguments.segments, true, parts, arguments._sum_total_dy_x_inv_sum_columns + head * 128 + column, [&](long long segment) {
+    return _sum_total_dy_x_inv_sum_terms[segment * 128];
+  });
 }
 KD_ENTRY(rmsnorm_bwd_segments, Arguments);
 
@@ -293,7 +275,11 @@ KD_FUNCTION void rmsnorm_bwd_finish_body(const Arguments& arguments) {
   if (head == 0 && threadIdx.x < 16) store_row<aligned>(arguments.dweight, lane, dweight);          // [rmsnorm.cpp:11]
 }
 
+#if KD_ALIGNED_VARIANT
 KD_KERNEL(32, 0) void rmsnorm_bwd_finish(const Arguments arguments) { rmsnorm_bwd_finish_body<true>(arguments); }
 KD_ENTRY(rmsnorm_bwd_finish, Arguments);
+#endif
+#if KD_ANY_VARIANT
 KD_KERNEL(32, 0) void rmsnorm_bwd_finish_any(const Arguments arguments) { rmsnorm_bwd_finish_body<false>(arguments); }
 KD_ENTRY(rmsnorm_bwd_finish_any, Arguments);
+#endif

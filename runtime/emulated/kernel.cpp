@@ -33,15 +33,22 @@ class EmulatedKernel : public Kernel {
 
   void warm_up(int) override { module(); }
 
+  void launch(const std::vector<TensorRef>& tensors, const Problem& problem, const LaunchOptions& options) override {
+    const Binding binding = bind_tensors(manifest(), problem, tensors);
+    check_memory(problem, binding);
+    if (is_empty(problem)) zero_outputs(binding);
+    else run(problem, binding, options);
+  }
+
  private:
-  void check_memory(const Problem& problem, const Binding& binding) const override {
+  void check_memory(const Problem& problem, const Binding& binding) const {
     if (binding.device_ordinal >= 0)
       throw UsageError(fmt::format("the tensors of {} are on device {}; the emulator takes host memory",
                                    manifest().kernel, binding.device_ordinal));
     check_offsets(problem);
   }
 
-  void zero_outputs(const Binding& binding, const LaunchOptions&) override {
+  void zero_outputs(const Binding& binding) const {
     for (const BoundTensor& tensor : binding.tensors) {
       if (!tensor.present || tensor.info->direction != Direction::out) continue;
       for_each_block(tensor.view, [&](const MemoryBlock& block) {
@@ -52,7 +59,7 @@ class EmulatedKernel : public Kernel {
     }
   }
 
-  void run(const Problem& problem, const Binding& binding, const LaunchOptions& options) override {
+  void run(const Problem& problem, const Binding& binding, const LaunchOptions& options) {
     const GuardedTensors copies(manifest(), problem, binding, workspace_layout(manifest(), problem));
     const std::vector<std::uint64_t> words =
         build_words(

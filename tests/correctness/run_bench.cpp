@@ -36,7 +36,7 @@ TEST(RunBench, JsonOnAStandInDriver) {
   std::vector<std::string> keys;
   for (const auto& [key, value] : report["runs"][0].items()) keys.push_back(key);
   EXPECT_THAT(keys, ElementsAre("direction", "ms", "bytes", "gbps", "copy_gbps", "fraction_of_copy", "config", "text_hash", "registers",
-                                "spill_bytes", "occupancy", "roofline_ms", "verified"));
+                                "spill_bytes", "occupancy", "roofline_ms", "launches", "call_us", "plain_launches_us", "load_ms", "verified"));
   const int64_t elements = 2 * 40 * 3 * 128;
   const auto &fwd = report["runs"][0], &bwd = report["runs"][1];
   EXPECT_EQ(fwd["direction"], "fwd");
@@ -45,6 +45,11 @@ TEST(RunBench, JsonOnAStandInDriver) {
   EXPECT_EQ(bwd["bytes"], elements * (2 + 4 + 2) + 2 * 128 * 4);  // x, dx in bf16, dy in f32; weight and dweight
   EXPECT_EQ(fwd["ms"], 1.5);                                      // as every pair of the stand-in's events
   EXPECT_EQ(fwd["verified"], false);
+  EXPECT_EQ(fwd["launches"], 1);
+  EXPECT_EQ(bwd["launches"], 3);  // tiles, parameter sums of the segments, the rest
+  EXPECT_GT(fwd["call_us"], 0);
+  EXPECT_GT(fwd["plain_launches_us"], 0);
+  EXPECT_GT(fwd["load_ms"], 0);
   EXPECT_NEAR(fwd["gbps"].get<double>() * 1.5e6, fwd["bytes"].get<double>(), 1);
   EXPECT_NEAR(fwd["fraction_of_copy"].get<double>(), fwd["gbps"].get<double>() / fwd["copy_gbps"].get<double>(), 1e-9);
 }

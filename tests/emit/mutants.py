@@ -31,7 +31,7 @@ INTEGER_FIELDS = {"tile": ("batch", "token", "rows", "clear"), "where": ("batch"
 #: Functions whose arguments are addresses, indices and counts.
 INDEX_CALLS = {"at", "row_of", "load4", "store4", "load_row", "store_row", "find_tile", "find_packed_tile",
                "find_staged_tile", "next_staged_tile", "write_first_tiles", "fetch_box", "copy_box", "expect_bytes",
-               "tree_part", "row_scan", "row_total"}
+               "tree_part", "sum_segments", "row_scan", "row_total"}
 INTEGER_TYPES = ("int", "long", "unsigned")
 #: Calls that order what threads and the copy engine do.
 BARRIERS = ("block_barrier", "warp_barrier", "wait_for", "publish_arrivals")

@@ -87,6 +87,7 @@ class Judge:
         self.thorough = [
             one,  # 300 tokens, and rows after the last sequence
             one + ["--tokens", "37", "--batch", "3", "--heads", "3"],  # fixed length
+            one + ["--seqlens", "16,16,16,16", "--heads", "1"],  # four surplus tiles in a block
             one + ["--seqlens", "900,37", "--heads", "1"],  # 8 segments of tiles: each part of the second stage has one
             small,  # all regimes, rows near zero, noise as cotangents
             one + ["--seqlens", "2080,37", "--heads", "1"],  # 17 segments: the parts share them unevenly

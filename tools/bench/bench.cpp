@@ -63,6 +63,7 @@ BenchRun time_kernel(runtime::CudaKernel& kernel, const BenchSizes& sizes, int d
                                           [&] { call.launch(kernel, stream.get()); }));
   stream.synchronize();
   describe_entry(kernel, device_ordinal, run);
+  run.launch = launch_cost(kernel, device_ordinal);
   return run;
 }
 
@@ -80,16 +81,21 @@ nlohmann::ordered_json to_json(const BenchRun& run) {
           {"spill_bytes", known(run.spill_bytes)},
           {"occupancy", run.occupancy},
           {"roofline_ms", run.roofline_ms()},
+          {"launches", run.launch.launches},
+          {"call_us", run.launch.call_us},
+          {"plain_launches_us", run.launch.plain_us},
+          {"load_ms", run.launch.load_ms},
           {"verified", known(run.verified)}};
 }
 
 std::string to_text(const std::vector<BenchRun>& runs) {
-  std::string text = fmt::format("{:<5} {:>9} {:>9} {:>8} {:>6} {:>9} {:>9} {:>9}  {}\n", "pass", "ms", "floor", "GB/s",
-                                 "copy", "registers", "spilled", "occupancy", "schedule");
+  std::string text = fmt::format("{:<5} {:>9} {:>9} {:>8} {:>6} {:>9} {:>9} {:>9} {:>12}  {}\n", "pass", "ms", "floor", "GB/s",
+                                 "copy", "registers", "spilled", "occupancy", "call", "schedule");
   for (const BenchRun& run : runs)
-    text += fmt::format("{:<5} {:>9.4f} {:>9.4f} {:>8.0f} {:>5.1f}% {:>9} {:>9} {:>8.0f}%  {}{}\n", run.direction, run.ms,
-                        run.roofline_ms(), run.gbps(), 100 * run.gbps() / run.copy_gbps, run.registers,
-                        run.spill_bytes ? std::to_string(*run.spill_bytes) : "?", 100 * run.occupancy, run.config,
+    text += fmt::format("{:<5} {:>9.4f} {:>9.4f} {:>8.0f} {:>5.1f}% {:>9} {:>9} {:>8.0f}% {:>4.1f}+{:.1f} us  {}{}\n", run.direction,
+                        run.ms, run.roofline_ms(), run.gbps(), 100 * run.gbps() / run.copy_gbps, run.registers,
+                        run.spill_bytes ? std::to_string(*run.spill_bytes) : "?", 100 * run.occupancy, run.launch.plain_us,
+                        run.launch.overhead_us(), run.config,
                         run.verified && !*run.verified ? "  CHECK FAILED" : "");
   return text;
 }

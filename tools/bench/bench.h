@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tools/bench/call.h"
+#include "tools/bench/launch_cost.h"
 
 namespace kdagen {
 
@@ -21,6 +22,7 @@ struct BenchRun {
   int registers = 0;             ///< of the main entry
   std::optional<int> spill_bytes;  ///< loads and stores; unknown when the driver finished PTX
   double occupancy = 0;          ///< resident threads of the main entry, of what a multiprocessor can hold
+  LaunchCost launch;             ///< of one tile
   std::optional<bool> verified;  ///< whether a check of the same text passed; unknown when none was made
 
   double gbps() const { return static_cast<double>(bytes) / ms * 1e-6; }

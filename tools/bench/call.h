@@ -44,6 +44,8 @@ class DeviceCall {
   /// Of the tensors that a kernel reads and writes, each counted once.
   int64_t bytes() const { return bytes_; }
   const runtime::Problem& problem() const { return problem_; }
+  const std::vector<runtime::TensorRef>& tensors() const { return tensors_; }
+  void* workspace() const { return workspace_.data(); }  ///< of the latest launch
   /// Those with memory of their own.
   std::vector<Output> outputs();
   /// Any kernel with these tensors.

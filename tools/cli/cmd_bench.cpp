@@ -78,7 +78,8 @@ int run(Arguments arguments) {
     list.push_back(to_json(run));
   }
   if (arguments.json) fmt::print("{}\n", nlohmann::ordered_json{{"spec", arguments.spec.spec}, {"runs", list}}.dump(2));
-  else fmt::print("{}\nplain copy: {:.0f} GB/s read and written; floor: the time of a copy of as many bytes\n", to_text(runs), copy);
+  else fmt::print("{}\nplain copy: {:.0f} GB/s read and written; floor: the time of a copy of as many bytes; call: the host's time "
+                  "for the bare launches of a call + for its checks and arguments\n", to_text(runs), copy);
   return verified ? 0 : 1;
 }
 }  // namespace

@@ -6,10 +6,22 @@
 // Needs sm_80 or later; compiled with -fmad=false (host: -ffp-contract=off).
 #pragma once
 
+// Entries come in two variants: for aligned tensors and, with a name that ends in _any, for any alignment. Told
+// KDAGEN_VARIANTS=1 a compiler makes the former alone, 2 the latter, in half the time; without it both.
+#ifndef KDAGEN_VARIANTS
+#define KDAGEN_VARIANTS 3
+#endif
+#define KD_ALIGNED_VARIANT (KDAGEN_VARIANTS & 1)
+#define KD_ANY_VARIANT (KDAGEN_VARIANTS & 2)
+
 #ifdef KDAGEN_EMULATOR
 #define KD_FUNCTION inline __attribute__((always_inline))
+#define KD_SEPARATE_FUNCTION inline
 #else
 #define KD_FUNCTION __device__ __forceinline__
+
+/// A function that is called, for what is large, used in several places and no hurry.
+#define KD_SEPARATE_FUNCTION __device__ __noinline__
 
 /// In front of an entry: `KD_KERNEL(256, 2) void name(Arguments args) { ... }`. `threads` is the block's size,
 /// `min_blocks` how many blocks shall fit on a multiprocessor (0: no wish).
@@ -64,6 +76,26 @@ KD_FUNCTION float to_float(fp16 x) {
 template <class T>
 KD_FUNCTION T to(float x);
 
+/// Two floats rounded to T side by side, `first` in the lower half.
+template <class T>
+KD_FUNCTION unsigned pack_two(float first, float second);
+
+#ifndef KDAGEN_EMULATOR
+template <>
+KD_FUNCTION unsigned pack_two<bf16>(float first, float second) {
+  unsigned y;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(y) : "f"(second), "f"(first));
+  return y;
+}
+
+template <>
+KD_FUNCTION unsigned pack_two<fp16>(float first, float second) {
+  unsigned y;
+  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(y) : "f"(second), "f"(first));
+  return y;
+}
+#endif
+
 template <>
 KD_FUNCTION float to<float>(float x) { return x; }
 
@@ -76,9 +108,7 @@ KD_FUNCTION bf16 to<bf16>(float x) {
   if ((u & 0x7fffffffu) > 0x7f800000u) return {0x7fff};
   return {static_cast<unsigned short>((u + 0x7fffu + (u >> 16 & 1u)) >> 16)};
 #else
-  bf16 y;
-  asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(y.bits) : "f"(x));
-  return y;
+  return {static_cast<unsigned short>(pack_two<bf16>(x, 0.0f))};  // several times as fast as a conversion of one number
 #endif
 }
 
@@ -97,9 +127,7 @@ KD_FUNCTION fp16 to<fp16>(float x) {
   }
   return {static_cast<unsigned short>(sign | rounded)};
 #else
-  fp16 y;
-  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(y.bits) : "f"(x));
-  return y;
+  return {static_cast<unsigned short>(pack_two<fp16>(x, 0.0f))};
 #endif
 }
 
@@ -107,15 +135,15 @@ KD_FUNCTION fp16 to<fp16>(float x) {
 template <class T>
 KD_FUNCTION float round_to(float x) { return to_float(to<T>(x)); }
 
-#ifndef KDAGEN_EMULATOR
-/// The upper of two packed halves is a bf16 where a float has it: one instruction, where the conversion of one takes a slow
-/// one and a shift.
-template <>
-KD_FUNCTION float round_to<bf16>(float x) {
-  unsigned y;
-  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(y) : "f"(x), "f"(0.0f));
-  return __uint_as_float(y);
+#ifdef KDAGEN_EMULATOR
+template <class T>
+KD_FUNCTION unsigned pack_two(float first, float second) {
+  return to<T>(first).bits | static_cast<unsigned>(to<T>(second).bits) << 16;
 }
+#else
+/// The upper of two packed halves is a bf16 where a float has it: no shift is needed.
+template <>
+KD_FUNCTION float round_to<bf16>(float x) { return __uint_as_float(pack_two<bf16>(0.0f, x)); }
 #endif
 
 // ---- Approximations ------------------------------------------------------------------------------------------
@@ -158,28 +186,6 @@ struct alignas(16) Four32 { float x, y, z, w; };
 struct alignas(8) Four16 {
   unsigned lower, upper;
 };
-
-/// Two floats rounded to T side by side, `first` in the lower half.
-template <class T>
-KD_FUNCTION unsigned pack_two(float first, float second) {
-  return to<T>(first).bits | static_cast<unsigned>(to<T>(second).bits) << 16;
-}
-
-#ifndef KDAGEN_EMULATOR
-template <>
-KD_FUNCTION unsigned pack_two<bf16>(float first, float second) {
-  unsigned y;
-  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(y) : "f"(second), "f"(first));
-  return y;
-}
-
-template <>
-KD_FUNCTION unsigned pack_two<fp16>(float first, float second) {
-  unsigned y;
-  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(y) : "f"(second), "f"(first));
-  return y;
-}
-#endif
 
 /// A GPU stops at a misaligned vector access; the emulator reports it.
 KD_FUNCTION void require_alignment(const void* address, unsigned bytes) {
@@ -279,6 +285,7 @@ KD_FUNCTION Tile find_packed_tile(long long number, int chunk, long long tokens,
     return Tile{0, token, 0, static_cast<int>(rest < 0 ? 0 : rest < chunk ? rest : chunk)};
   }
   long long low = 0, high = sequences;  // first_tile[low] <= number < first_tile[high]
+#pragma unroll 1
   while (high - low > 1) {
     const long long middle = (low + high) / 2;
     if (first_tile[middle] <= number) low = middle; else high = middle;
@@ -304,6 +311,7 @@ KD_FUNCTION void write_first_tiles(const Index* cu_seqlens, long long sequences,
   const long long begin = thread * run < sequences ? thread * run : sequences;
   const long long end = begin + run < sequences ? begin + run : sequences;
   long long count = 0;
+#pragma unroll 1
   for (long long s = begin; s < end; ++s) {
     const long long length = packed_offset(cu_seqlens, s + 1, tokens) - packed_offset(cu_seqlens, s, tokens);
     count += length > 0 ? (length + chunk - 1) / chunk : 0;
@@ -311,7 +319,9 @@ KD_FUNCTION void write_first_tiles(const Index* cu_seqlens, long long sequences,
   counts[thread] = count;
   block_barrier();
   long long number = 0;
+#pragma unroll 1
   for (int before = 0; before < thread; ++before) number += counts[before];
+#pragma unroll 1
   for (long long s = begin; s < end; ++s) {
     const long long start = packed_offset(cu_seqlens, s, tokens), length = packed_offset(cu_seqlens, s + 1, tokens) - start;
     first_tile[s] = number;
@@ -367,12 +377,26 @@ KD_FUNCTION float tree_part(long long count, int part, int parts, const Term& te
   int top = 0;
   for (long long at = begin; at < end; ++at) {
     float sum = term(at);
+#pragma unroll 1
     for (long long done = at - begin; done & 1; done >>= 1) sum = stack[--top] + sum;
     stack[top++] = sum;
   }
   float sum = top > 0 ? stack[--top] : 0.0f;
+#pragma unroll 1
   while (top > 0) sum = stack[--top] + sum;
   return sum;
+}
+
+/// Second stage of a parameter sum, by a block of 256 threads: *result = the sum of term(0..count-1) by the same tree, for
+/// each of 32 columns. 8 threads share a column: each takes an equal run of the terms. `wanted`: the thread's column exists.
+template <class Term>
+KD_FUNCTION void sum_segments(long long count, bool wanted, float* parts, float* result, const Term& term) {
+  const int part = static_cast<int>(threadIdx.x) / 32;
+  parts[threadIdx.x] = wanted ? tree_part(count, part, 8, term) : 0.0f;
+  block_barrier();  // parts is complete
+  const float* p = parts + threadIdx.x;
+  if (part == 0 && wanted) *result = ((p[0] + p[32]) + (p[64] + p[96])) + ((p[128] + p[160]) + (p[192] + p[224]));
+  block_barrier();  // every thread is done with parts
 }
 }  // namespace kdagen_device
 

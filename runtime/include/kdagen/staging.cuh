@@ -37,6 +37,7 @@ KD_FUNCTION StagedTile find_staged_tile(long long number, int chunk, long long t
     return StagedTile{tile.batch, tile.token, tokens, 0, tile.rows, tile.clear};
   }
   long long low = 0, high = sequences;  // first_tile[low] <= number < first_tile[high], or `number` is a surplus tile
+#pragma unroll 1
   while (high - low > 1) {
     const long long middle = (low + high) / 2;
     if (first_tile[middle] <= number) low = middle; else high = middle;
@@ -57,6 +58,7 @@ KD_FUNCTION StagedTile next_staged_tile(const StagedTile& tile, int chunk, long 
       ++next.batch;
       next.token = 0;
     } else {
+#pragma unroll 1
       do ++next.sequence;
       while (next.sequence < sequences && sequence_start[next.sequence + 1] <= sequence_start[next.sequence]);
       next.token = sequence_start[next.sequence];
@@ -136,7 +138,8 @@ KD_FUNCTION void next_slot(int& slot, unsigned& phase, int slots) {
 /// The same box by all threads of the block, for tensors of any alignment: `rows` rows of `columns` elements, the first
 /// at `from`, `stride` elements apart, and zeros up to `box_rows`. Seen by all after a block barrier.
 template <class T>
-KD_FUNCTION void copy_box(T* to_shared, const T* from, long long stride, int rows, int box_rows, int columns, int threads) {
+KD_SEPARATE_FUNCTION void copy_box(T* to_shared, const T* from, long long stride, int rows, int box_rows, int columns, int threads) {
+#pragma unroll 1
   for (int at = static_cast<int>(threadIdx.x); at < box_rows * columns; at += threads)
     to_shared[at] = at < rows * columns ? from[at / columns * stride + at % columns] : to<T>(0.0f);
 }

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/bench/launch_cost.h"
+
+#include <algorithm>
+#include <chrono>
+#include <map>
+
+#include "runtime/launch_plan.h"
+#include "runtime/tensor_map.h"
+#include "tools/bench/call.h"
+
+namespace kdagen {
+namespace {
+
+/// Microseconds a call of `work`: the median of rounds that are shorter than a stream's queue.
+template <class Work>
+double host_us(const runtime::Stream& stream, const Work& work) {
+  constexpr int rounds = 21, calls = 50;
+  std::vector<double> times;
+  for (int round = 0; round < rounds; ++round) {
+    const auto start = std::chrono::steady_clock::now();
+    for (int i = 0; i < calls; ++i) work();
+    const std::chrono::duration<double, std::micro> time = std::chrono::steady_clock::now() - start;
+    stream.synchronize();
+    times.push_back(time.count() / calls);
+  }
+  std::nth_element(times.begin(), times.begin() + rounds / 2, times.end());
+  return times[rounds / 2];
+}
+
+}  // namespace
+
+LaunchCost launch_cost(runtime::CudaKernel& kernel, int device_ordinal) {
+  const runtime::Manifest& manifest = kernel.manifest();
+  BenchSizes sizes;
+  sizes.tokens = manifest.chunk;
+  sizes.heads = 1;
+  Patterns patterns;
+  DeviceCall call(manifest, sizes, device_ordinal, patterns);
+  const runtime::Stream stream(device_ordinal);
+  LaunchCost cost;
+  call.launch(kernel, stream.get());
+  stream.synchronize();
+  cost.call_us = host_us(stream, [&] { call.launch(kernel, stream.get()); });
+  const auto fresh = runtime::make_cuda_kernel(kernel.text(), manifest, kernel.options());
+  const auto start = std::chrono::steady_clock::now();
+  call.launch(*fresh, stream.get());
+  cost.load_ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+  stream.synchronize();
+
+  const runtime::ContextScope scope(device_ordinal);
+  runtime::CompileOptions options;
+  options.compiler = runtime::default_cuda_compiler();
+  options.kernel = manifest.kernel;
+  options.newer_device = true;
+  const runtime::CompiledText compiled = runtime::compile(kernel.text(), runtime::device_info(device_ordinal).arch, options);
+  runtime::LoadedModule module(device_ordinal, compiled.image, manifest.kernel);
+  const runtime::LaunchPlan plan(manifest, call.problem(), call.tensors(), bind_tensors(manifest, call.problem(), call.tensors()),
+                                 [&](const runtime::BoundTensor& tensor, int rows) {
+                                   return runtime::cuda_tensor_map(runtime::tensor_box(manifest, call.problem(), tensor, rows));
+                                 });
+  std::vector<runtime::CudaFunction> functions;
+  for (const runtime::LaunchStep& step : plan.steps)
+    functions.push_back(module.prepare(step.entry, step.info->block, step.info->shared_bytes).handle);
+  std::vector<std::uint64_t> words = plan.words_for(call.workspace());
+  void* parameters[] = {words.data()};
+  cost.launches = static_cast<int>(functions.size());
+  cost.plain_us = host_us(stream, [&] {
+    for (std::size_t i = 0; i < functions.size(); ++i) {
+      const runtime::LaunchStep& step = plan.steps[i];
+      runtime::check_driver(
+          runtime::driver().LaunchKernel(functions[i], step.grid[0], step.grid[1], step.grid[2], step.info->block, 1, 1,
+                                         step.info->shared_bytes, stream.get(), parameters, nullptr),
+          [] { return "launch"; });
+    }
+  });
+  return cost;
+}
+
+}  // namespace kdagen
