@@ -4,7 +4,8 @@ add_executable(test_runtime ${runtime_tests})
 target_link_libraries(test_runtime PRIVATE kdagen_emulated GTest::gmock GTest::gtest_main)
 add_library(fake_cuda MODULE ${CMAKE_SOURCE_DIR}/tests/common/fake_cuda.cpp)
 add_dependencies(test_runtime fake_cuda)
-target_compile_definitions(test_runtime PRIVATE KDAGEN_FAKE_CUDA="$<TARGET_FILE:fake_cuda>")
+target_compile_definitions(test_runtime PRIVATE KDAGEN_FAKE_CUDA="$<TARGET_FILE:fake_cuda>"
+  KDAGEN_GENERATED="${CMAKE_SOURCE_DIR}/generated")
 find_path(CUDA_H_FOLDER cuda.h HINTS $ENV{CUDA_HOME}/include /usr/local/cuda/include)
 if(CUDA_H_FOLDER)
   set_source_files_properties(${CMAKE_CURRENT_SOURCE_DIR}/runtime_driver_signatures.cpp PROPERTIES

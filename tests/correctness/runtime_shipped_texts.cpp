@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// The checked-in kernels as the compiler sees them.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "kdagen/error.h"
+#include "runtime/compile.h"
+#include "runtime/files.h"
+
+using namespace kdagen::runtime;
+
+TEST(ShippedTexts, NothingSpills) {
+  CompileOptions options;
+  options.compiler = CompilerChoice::nvrtc;
+  try {
+    find_compiler(options.compiler);
+  } catch (const kdagen::ToolchainError& error) {
+    GTEST_SKIP() << error.what();
+  }
+  int texts = 0;
+  for (const auto& file : std::filesystem::directory_iterator(KDAGEN_GENERATED "/sm_90")) {
+    if (file.path().extension() != ".cu") continue;
+    ++texts;
+    options.kernel = file.path().stem().string();
+    std::string error;
+    const CompiledText compiled = compile(read_file(file.path(), error).value(), "sm_90", options);
+    EXPECT_FALSE(compiled.resources.empty()) << options.kernel;
+    for (const EntryResources& entry : compiled.resources) {
+      EXPECT_EQ(entry.spill_store_bytes + entry.spill_load_bytes, 0) << entry.entry;
+      EXPECT_LE(entry.registers, 128) << entry.entry;
+    }
+  }
+  EXPECT_GT(texts, 0);
+}
