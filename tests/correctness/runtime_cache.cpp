@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 
 #include <atomic>
+#include <random>
 #include <set>
 #include <thread>
 
@@ -139,6 +140,25 @@ TEST_F(CacheTest, DamageIsReportedOnceAndRepaired) {
       EXPECT_EQ(builds, before);
       EXPECT_TRUE(warnings.empty());
     }
+}
+
+// Whatever the bytes of an entry, the object is right.
+TEST_F(CacheTest, RandomDamageNeverGivesAnotherObject) {
+  const std::string object(300, 'o');
+  get("a", object);
+  std::mt19937 random(1);
+  for (const char* extension : {".bin", ".json"}) {
+    const std::filesystem::path file = entry("a", extension);
+    for (int i = 0; i < 150; ++i) {
+      std::string bytes = slurp(file);
+      ASSERT_FALSE(bytes.empty());
+      const std::size_t at = random() % bytes.size();
+      if (random() % 3 == 0) bytes.erase(at, 1 + random() % 40);
+      else bytes[at] = static_cast<char>(random());
+      spill(file, bytes);
+      EXPECT_EQ(get("a", object).bytes, object) << extension << " " << i;
+    }
+  }
 }
 
 // T078

@@ -3,6 +3,9 @@
 
 #include <signal.h>
 
+#include <algorithm>
+#include <cmath>
+#include <random>
 #include <set>
 
 #include <gmock/gmock.h>
@@ -132,6 +135,32 @@ TEST_F(TuningStoreTest, DamageIsKeptAsideWithAWarning) {
   std::filesystem::create_directories(file / "inside");
   store().add_timing(key, "threads=256", 2);
   EXPECT_EQ(store().entries(key).size(), 1u);
+}
+
+// Whatever the bytes, they are read as timings, or kept aside.
+TEST_F(TuningStoreTest, RandomDamageIsReadOrKeptAside) {
+  store().add_timing(key, "threads=128", 3);
+  store().reject(key, "threads=512", "spills 16 bytes");
+  const std::filesystem::path file = store().file();
+  const std::string good = slurp(file);
+  std::mt19937 random(1);
+  for (int i = 0; i < 300; ++i) {
+    std::string text = good;
+    for (unsigned changes = 1 + random() % 3; changes > 0; --changes) {
+      const std::size_t at = random() % text.size();
+      if (random() % 3 == 0) text.erase(at, 1 + random() % 20);
+      else if (random() % 2) text[at] = static_cast<char>(random());
+      else text.insert(at, "\"{}[],:0-9e."  + random() % 12, 1);
+      if (text.empty()) text = " ";
+    }
+    spill(file, text);
+    for (const TuningEntry& entry : store().entries(key))
+      for (const double ms : entry.ms) EXPECT_TRUE(ms > 0 && std::isfinite(ms)) << text;
+    EXPECT_TRUE(!std::filesystem::exists(file) || slurp(file) == text);
+    store().add_timing(key, "threads=256", 2);
+    const std::vector<TuningEntry> entries = store().entries(key);
+    EXPECT_TRUE(std::any_of(entries.begin(), entries.end(), [](const TuningEntry& entry) { return entry.schedule == "threads=256"; })) << text;
+  }
 }
 
 TEST_F(TuningStoreTest, AFolderThatCannotBeWrittenCostsTheTimingsOnly) {

@@ -29,6 +29,7 @@ TEST(Compiling, T072TypesOneAfterAnother) {
   EXPECT_EQ(run({{"dtype", "f32"}, {"grads", "f32"}}), wide);
 }
 
+#ifdef KDAGEN_HAS_KDA_K1
 TEST(Compiling, T073OptionsGiveTextsOfTheirOwn) {
   const std::vector<Settings> all{{}, {{"dtype", "fp16"}, {"out.k_i", "bf16"}}, {{"out", "f32"}}, {{"grads", "f32"}}, {{"dtype.q", "f32"}}, {{"dim", "64"}},
                                   {{"chunk", "8"}}, {{"operands", "exact"}}, {{"upstream", "bf16"}}, {{"upstream.k_r", "bf16"}}, {{"upstream_layout", "tile"}},
@@ -40,6 +41,7 @@ TEST(Compiling, T073OptionsGiveTextsOfTheirOwn) {
   const auto manifest = [](const Settings& settings) { return runtime::dump_manifest(EmulatedProgram("kda_k1", settings).emit(Pass::bwd).second); };
   EXPECT_NE(manifest({{"layout", "htd"}}), manifest({}));  // one text serves both, strides tell
 }
+#endif
 
 TEST(Compiling, T076FreshProcessesAgree) {
   const Scratch folder = scratch();
@@ -49,7 +51,7 @@ TEST(Compiling, T076FreshProcessesAgree) {
     const std::string place = (folder.path() / round).string();
     // Another environment of another size moves every address.
     const Environment environment{{"KDAGEN_CACHE_DIR", cache.string()}, {"PADDING", std::string(*round == 'f' ? 10 : 4000, 'x')}};
-    ASSERT_EQ(kdagen::testing::kdagen({"emit", "kda_k1", "-o", place}, environment).code, 0);
+    ASSERT_EQ(kdagen::testing::kdagen({"emit", "gla", "-o", place}, environment).code, 0);
     for (const std::string& name : listing(place)) texts.push_back(name + slurp(std::filesystem::path(place) / name));
     ASSERT_EQ(kdagen::testing::kdagen({"check", "l2norm", "--pass", "fwd", "--on", "emulator", "--tokens", "5"}, environment).code, 0);
     std::string names;
@@ -124,9 +126,13 @@ TEST(Compiling, T093LoadedByOneLaunchedByAnother) {
 
 TEST(Compiling, T094SharedMemoryOfEveryArchitecture) {
   const std::map<std::string, int> limits{{"sm_80", 166912}, {"sm_86", 101376}, {"sm_89", 101376}, {"sm_90", 232448}, {"sm_120", 101376}};
+  std::vector<const char*> specs{"gla", "rmsnorm"};
+#ifdef KDAGEN_HAS_KDA_K1
+  specs.push_back("kda_k1");
+#endif
   int fit = 0, refused = 0;
   for (const auto& [arch, limit] : limits)
-    for (const char* spec : {"kda_k1", "gla", "rmsnorm"})
+    for (const char* spec : specs)
       for (const char* dim : {"128", "192", "256"})
         for (const char* chunk : {"16", "64"})
           for (const Pass pass : {Pass::fwd, Pass::bwd}) try {
@@ -138,7 +144,7 @@ TEST(Compiling, T094SharedMemoryOfEveryArchitecture) {
               EXPECT_THAT(error.what(), ::testing::AllOf(HasSubstr(arch), HasSubstr(std::to_string(limit)))) << spec;
               ++refused;
             }
-  EXPECT_GE(fit, 100) << refused << " refused";
+  EXPECT_GE(fit, 80) << refused << " refused";
 }
 
 TEST(Compiling, T106ForkAfterCompiling) {

@@ -53,6 +53,7 @@ TEST(Parameters, T023ScalarOfAMillionElements) {
   for (unsigned order = 2; order < 4; ++order) EXPECT_EQ(call.backward(order)("da"), first);
 }
 
+#ifdef KDAGEN_HAS_KDA_K1
 TEST(Parameters, T024SumsAreFloatWhateverIsStored) {
   // lower_bound -4 and a slope of 1/4: with dg_T = -ln2 every token adds exactly 1.
   EmulatedProgram program("kda_k1", {{"dim", "16"}, {"lower_bound", "-4"}, {"gt", "pure"}});
@@ -62,6 +63,7 @@ TEST(Parameters, T024SumsAreFloatWhateverIsStored) {
   for (int64_t d = 0; d < 16; ++d) EXPECT_NEAR(call("ddt_bias", 0, 0, d), 8192, 1e-3 * 8);
   EXPECT_EQ(call.tensor("ddt_bias").dtype, runtime::DType::f32);
 }
+#endif
 
 TEST(Parameters, T025TwoReadsInOneElement) {
   for (const char* schedule : {"default", "threads=64", "threads=256,tiles_per_block=4"}) {
@@ -80,6 +82,7 @@ TEST(Parameters, T025TwoReadsInOneElement) {
   }
 }
 
+#ifdef KDAGEN_HAS_KDA_K1
 // There is one mode, and it is this one.
 TEST(Parameters, T026OrdersOfThreadsAndBlocksChangeNoBit) {
   EmulatedProgram program("kda_k1", {});
@@ -91,3 +94,4 @@ TEST(Parameters, T026OrdersOfThreadsAndBlocksChangeNoBit) {
     for (const std::string& name : call.outputs(Pass::bwd)) ASSERT_EQ(call.tensor(name).data, first.at(name).data) << name << " order " << order;
   }
 }
+#endif

@@ -260,7 +260,7 @@ TEST(Layouts, T050HeadsThatShareAKey) {
   }
   expect_bits(call, expected, "a shared key");
   EXPECT_THAT(failure_of([] { EmulatedProgram([](Spec& s, const Options&, Axis t, Axis h, Axis d) { s.output("y", sum(s.input("x", {t, h, d}), h)); }); }),
-              AllOf(HasSubstr("head axis"), HasSubstr("layouts.cpp")));
+              AllOf(HasSubstr("head axis"), HasSubstr("layouts_kda_k1.cpp")));
 }
 
 TEST(Layouts, T060GradientsAreOverwritten) {
