@@ -156,6 +156,10 @@ Interval from_operands(Operation* op, const Assumptions& assumptions, IntervalOf
   if (auto scan = llvm::dyn_cast<kda::ScanOp>(op)) return of_scan(scan, of(scan.getX()), assumptions);
   if (auto select = llvm::dyn_cast<kda::SelectOp>(op)) return hull(of(select.getA()), of(select.getB()));
   if (auto fma = llvm::dyn_cast<kda::FmaOp>(op)) return of(fma.getA()) * of(fma.getB()) + of(fma.getC());
+  if (auto norm = llvm::dyn_cast<kda::InverseNormOp>(op)) {
+    double eps = of(norm.getEps()).lo;
+    return {0, eps > 0 ? 1 / std::sqrt(eps) : infinity};
+  }
   if (op->getNumOperands() == 1) return of_unary(op, of(op->getOperand(0)));
   if (op->getNumOperands() == 2) return of_binary(op, of(op->getOperand(0)), of(op->getOperand(1)));
   return {};

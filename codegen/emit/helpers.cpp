@@ -71,6 +71,26 @@ void print_row_dot_one(Writer& out) {
   out.line();
 }
 
+/// `normal`: the argument of the root is never subnormal or 0.
+void print_row_inverse_norm(Writer& out, bool normal) {
+  std::string root = normal ? "approx_rsqrt_normal" : "approx_rsqrt";
+  out.line("/// rsqrt(factor * sum x^2 + eps) of a row. Where the sum is no finite number, that of x * 2^-72, times 2^-72; eps is nothing beside it.");
+  out.open(fmt::format("KD_FUNCTION float row_inverse_norm{}(const float (&x)[8], float factor, float eps, int lane)", normal ? "" : "_to_zero"));
+  out.line("const float squares = row_dot(x, x, lane);");
+  out.line(fmt::format("float inverse = {}(squares * factor + eps);", root));
+  out.line("const bool finite = squares <= 3.4028235e38f;");
+  out.open("if (any_lane(!finite))");
+  out.line("float small[8];");
+  out.line("#pragma unroll");
+  out.line("for (int i = 0; i < 8; ++i) small[i] = scale_by_power_of_two(x[i], -72);");
+  out.line("const float other = scale_by_power_of_two(approx_rsqrt(row_dot(small, small, lane) * factor), -72);");
+  out.line("if (!finite) inverse = other;");
+  out.close();
+  out.line("return inverse;");
+  out.close();
+  out.line();
+}
+
 void print_row_sum(Writer& out, const Tiling& tiling) {
   std::string upper = upper_present(tiling), lower = lower_present(tiling);
   out.line(fmt::format("/// Sum of a row by the tree over the bits 0, 1, top (in a lane), 2, 3, ... (across {} lanes) of the column number.", tiling.lanes));
@@ -114,6 +134,8 @@ void print_helpers(Writer& out, const Tiling& tiling, std::set<std::string> used
   if (used.count("row_sum")) print_row_sum(out, tiling);
   if (used.count("row_dot")) print_row_dot(out, tiling);
   if (used.count("row_dot_one")) print_row_dot_one(out);
+  for (bool normal : {true, false})
+    if (used.count(normal ? "row_inverse_norm" : "row_inverse_norm_to_zero")) print_row_inverse_norm(out, normal);
   if (used.count("row_max")) print_row_max(out, tiling);
 }
 

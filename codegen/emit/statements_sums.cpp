@@ -14,6 +14,13 @@ namespace kdagen::emit {
 
 void StatementPrinter::print_row_reduce(const Statement& s) {
   std::string variable = name(s.value, s.map);
+  if (auto norm = mlir::dyn_cast<InverseNormOp>(s.op)) {
+    bool normal = constant_scalar(norm.getEps())->value() >= 0x1p-125;  // the rsqrt's argument, whatever the row
+    helpers_.insert({"row_dot", normal ? "row_inverse_norm" : "row_inverse_norm_to_zero"});
+    out_.line(fmt::format("const float {} = row_inverse_norm{}({}, {}, {}, lane);", variable, normal ? "" : "_to_zero", name(norm.getX(), s.map),
+                          element(norm.getFactor(), s.map).text, element(norm.getEps(), s.map).text), tag(s.op));
+    return;
+  }
   if (sums_products(s)) {
     helpers_.insert("row_dot");
     mlir::Value a = register_operands(s.op)[0], b = register_operands(s.op)[1];

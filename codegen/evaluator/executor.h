@@ -98,6 +98,7 @@ class Executor {
         for (size_t i = 0; i < result.size(); ++i) result[i] = Number(double(i));
         break;
       case Kind::sum: case Kind::max_reduce: reduce(step, result); break;
+      case Kind::inverse_norm: take_inverse_norm(step, result); break;
       case Kind::tile_sum: finish(step, result); break;
       case Kind::scan: case Kind::last: case Kind::at_last: case Kind::shift: run_over_rows(step, result); break;
       default: run_pointwise(step, to, result);
@@ -198,6 +199,21 @@ class Executor {
     if (step.over.rows) x = over_rows(x, from, sum, current);
     x = over_columns_and_heads(step.over, x, from, sum, current);
     std::copy(x, x + result.size(), result.begin());
+  }
+
+  /// As the kernel: where the sum of squares is beyond a float, of the row times 2^-72.
+  void take_inverse_norm(const Step& step, std::vector<Number>& result) {
+    const Number* x = spread(step.operands[0], axes(step.operands[0]), scratch_[0]);
+    Number factor = array(step.operands[1])[0], eps = array(step.operands[2])[0];
+    std::vector<Number> small(program_.dim);
+    for (size_t i = 0; i < result.size(); ++i) {
+      const Number* row = x + i * program_.dim;
+      Number squares = tree_.dot(row, 1, row, 1);
+      result[i] = functions::rsqrt(squares * factor + eps);
+      if (std::isfinite(functions::plain(squares))) continue;
+      for (int64_t d = 0; d < program_.dim; ++d) small[d] = functions::scale_exactly(row[d], 0x1p-72);
+      result[i] = functions::scale_exactly(functions::rsqrt(tree_.dot(small.data(), 1, small.data(), 1) * factor), 0x1p-72);
+    }
   }
 
   const Number* over_rows(const Number* x, Axes& from, bool sum, std::vector<Number>& storage) {

@@ -38,7 +38,7 @@ Kind kind_of(mlir::Operation* op) {
                   .Case("less", int(Kind::less)).Case("less_equal", int(Kind::less_equal))
                   .Case("equal", int(Kind::equal)).Case("fma", int(Kind::fma)).Case("select", int(Kind::select))
                   .Case("clamp", int(Kind::clamp)).Case("round", int(Kind::round)).Case("sum", int(Kind::sum))
-                  .Case("max_reduce", int(Kind::max_reduce)).Case("scan", int(Kind::scan)).Case("last", int(Kind::last))
+                  .Case("max_reduce", int(Kind::max_reduce)).Case("inverse_norm", int(Kind::inverse_norm)).Case("scan", int(Kind::scan)).Case("last", int(Kind::last))
                   .Case("at_last", int(Kind::at_last)).Case("shift", int(Kind::shift))
                   .Case("index", int(Kind::row_index)).Case("broadcast", int(Kind::broadcast))
                   .Case("to_fixed", int(Kind::to_fixed)).Case("from_fixed", int(Kind::from_fixed)).Default(-1);
@@ -209,6 +209,8 @@ class ProgramBuilder {
       fill_reduction(step, op, sum.getOver());
       if (step.kind == Kind::sum && step.over.columns && !step.over.rows) use_factors(step, sum.getX());
       if (step.kind == Kind::tile_sum) step.operands[1] = terms_of(sum.getX());
+    } else if (auto norm = llvm::dyn_cast<kda::InverseNormOp>(op)) {
+      fill_reduction(step, op, norm.getOver());
     } else if (auto max = llvm::dyn_cast<kda::MaxReduceOp>(op)) {
       fill_reduction(step, op, max.getOver());
       if (step.kind == Kind::tile_sum) refuse(op, "takes a maximum over tiles, which no kernel can do in one pass");

@@ -24,7 +24,7 @@ enum class Kind {
   input, constant, row_index, column_index,
   neg, exp, exp2, log, log1p, sqrt, rsqrt, rcp, sigmoid, sigmoid_grad, softplus, tanh, relu, abs, isnan, detach,
   add, sub, mul, scale_exactly, div, pow, min, max, less, less_equal, equal, fma, select, clamp, round,
-  sum, max_reduce, tile_sum, scan, last, at_last, shift, broadcast,
+  sum, max_reduce, inverse_norm, tile_sum, scan, last, at_last, shift, broadcast,
   // of fixed-point values; last, broadcast and select move either kind
   to_fixed, to_fixed_small_side, from_fixed, fixed_constant, fixed_neg, fixed_add, fixed_sub, fixed_exp2, fixed_scan, fixed_sum,
 };

@@ -37,6 +37,7 @@ class Writer {
         .Case<SqrtOp>([&](auto) { return latex_ ? Formula{"\\sqrt{" + operands_[0].text + "}"} : call("sqrt"); })
         .Case<RsqrtOp>(
             [&](auto) { return latex_ ? Formula{"\\frac{1}{\\sqrt{" + operands_[0].text + "}}"} : call("rsqrt"); })
+        .Case<InverseNormOp>([&](InverseNormOp op) { return inverse_norm(op); })
         .Case<SigmoidGradOp>([&](auto) { return call(latex_ ? "\\sigma'" : "sigmoid'"); })
         .Case<SigmoidOp>([&](auto) { return call(latex_ ? "\\sigma" : "sigmoid"); })
         .Case<AbsOp>([&](auto) { return Formula{"|" + operands_[0].text + "|"}; })
@@ -122,6 +123,15 @@ class Writer {
     for (Attribute axis : over) axes += (axes.empty() ? "" : ",") + llvm::cast<StringAttr>(axis).getValue().str();
     if (latex_) return {name + "_{" + axes + "} " + operand(0, Formula::product), Formula::product};
     return call(name + "_" + (over.size() == 1 ? axes : "{" + axes + "}"));
+  }
+
+  /// As the spec has it: rsqrt(sum_d(x*x)*factor + eps).
+  Formula inverse_norm(InverseNormOp op) const {
+    const std::string x = operand(0, Formula::product), axis = llvm::cast<StringAttr>(op.getOver()[0]).getValue().str();
+    std::string inside = latex_ ? "\\sum_{" + axis + "} " + x + " \\cdot " + operand(0, Formula::sign) : "sum_" + axis + "(" + x + "*" + operand(0, Formula::sign) + ")";
+    if (!Scalar::of(op.getFactor().getDefiningOp<ConstantOp>()).is(1.0)) inside += (latex_ ? " \\cdot " : "*") + operand(1, Formula::sign);
+    if (!Scalar::of(op.getEps().getDefiningOp<ConstantOp>()).is(0.0)) inside += " + " + operand(2, Formula::sum);
+    return latex_ ? Formula{"\\frac{1}{\\sqrt{" + inside + "}}"} : call("rsqrt", inside);
   }
 
   Formula scan(ScanOp op) const {

@@ -167,6 +167,14 @@ class Kda_Reduce<string mnemonic, string text> : Kda_Op<mnemonic, [Pure, Kda_Adj
 def Kda_SumOp : Kda_Reduce<"sum", "the sum over the listed axes; rows: valid rows only, in the scan's own order (its total)">;
 def Kda_MaxReduceOp : Kda_Reduce<"max_reduce", "the maximum over the listed axes; the gradient is shared evenly among ties">;
 
+def Kda_InverseNormOp : Kda_Op<"inverse_norm", [Pure]> {
+  let summary = "rsqrt(factor * sum x^2 + eps) over the listed axes (features), right also where that sum is beyond a float";
+  let arguments = (ins Kda_ValueType:$x, Kda_ValueType:$factor, Kda_ValueType:$eps, StrArrayAttr:$over);
+  let results = (outs Kda_ValueType:$result);
+  let assemblyFormat = "$x `,` $factor `,` $eps `over` $over attr-dict `:` functional-type(operands, results)";
+  let hasVerifier = 1;
+}
+
 class Kda_OverRows<string mnemonic, string text, dag extra, string format> : Kda_Op<mnemonic, [Pure, Kda_Adjoint]> {
   let summary = text;
   let arguments = !con((ins Kda_ValueType:$x, StrAttr:$over), extra);

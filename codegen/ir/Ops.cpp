@@ -104,6 +104,7 @@ static LogicalResult verify_reduce(Operation* op, ValueType operand, ValueType r
 }
 LogicalResult SumOp::verify() { return verify_reduce(*this, type_of(getX()), type_of(getResult()), getOver()); }
 LogicalResult MaxReduceOp::verify() { return verify_reduce(*this, type_of(getX()), type_of(getResult()), getOver()); }
+LogicalResult InverseNormOp::verify() { return verify_reduce(*this, type_of(getX()), type_of(getResult()), getOver()); }
 
 LogicalResult ScanOp::verify() {
   if (getX().getType() != getResult().getType()) return emitOpError("must keep its operand's type");

@@ -8,6 +8,7 @@
 #include "codegen/rewrite/factored_decay.h"
 #include "codegen/rewrite/fixed_point_scan.h"
 #include "codegen/rewrite/identities.h"
+#include "codegen/rewrite/inverse_norm.h"
 #include "codegen/rewrite/parameter_hoisting.h"
 #include "codegen/rewrite/projection.h"
 #include "codegen/rewrite/rewrite.h"
@@ -120,6 +121,7 @@ void register_rewrite_passes() {
   register_single("kda-deferred-constant", deferred_constant);
   register_single("kda-parameter-hoisting", parameter_hoisting);
   register_optioned("kda-fixed-point-scan", fixed_point_scan);
+  register_optioned("kda-inverse-norm", run_with_options<inverse_norm>);
   register_optioned("kda-rounded-operand", run_with_options<rounded_operand>);
   register_optioned("kda-shared-exponential", run_with_options<shared_exponential>);
   register_optioned("kda-rewrite", [](ModuleOp module, const RewriteOptions& options) { rewrite(module, options); });

@@ -7,6 +7,7 @@
 #include "codegen/rewrite/factored_decay.h"
 #include "codegen/rewrite/fixed_point_scan.h"
 #include "codegen/rewrite/identities.h"
+#include "codegen/rewrite/inverse_norm.h"
 #include "codegen/rewrite/parameter_hoisting.h"
 #include "codegen/rewrite/projection.h"
 #include "codegen/rewrite/rounded_operand.h"
@@ -60,6 +61,7 @@ RewriteReport rewrite(ModuleOp module, const RewriteOptions& options) {
       {"factored-decay", with(factored_decay)},
       {"deferred-constant", with(deferred_constant)},
       {"parameter-hoisting", with(parameter_hoisting)},
+      {"inverse-norm", with_options(inverse_norm)},
   };
   for (const auto& [name, step] : steps) {
     report.entries.push_back({name, 0, {}});

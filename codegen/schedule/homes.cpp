@@ -10,11 +10,11 @@ using namespace kdagen::kda;
 namespace kdagen::schedule {
 
 bool is_pointwise(Operation* op) {
-  return !isa<InputOp, ConstantOp, IndexOp, OutputOp, SumOp, MaxReduceOp, ScanOp, LastOp, ShiftOp>(op);
+  return !isa<InputOp, ConstantOp, IndexOp, OutputOp, SumOp, MaxReduceOp, InverseNormOp, ScanOp, LastOp, ShiftOp>(op);
 }
 
 bool reduces(Operation* op, AxisRole role) {
-  if (!isa<SumOp, MaxReduceOp>(op)) return false;
+  if (!isa<SumOp, MaxReduceOp, InverseNormOp>(op)) return false;
   return has_role(op->getOperand(0), role) && !has_role(op->getResult(0), role);
 }
 
@@ -25,6 +25,7 @@ bool lists(ArrayAttr names, AxisAttr axis) {
 llvm::SmallVector<Value> register_operands(Operation* op) {
   if (reduces(op, AxisRole::Feature) && isa<SumOp>(op))
     if (auto product = op->getOperand(0).getDefiningOp<MulOp>()) return {product.getA(), product.getB()};
+  if (auto norm = dyn_cast<InverseNormOp>(op)) return {norm.getX()};
   return {op->operand_begin(), op->operand_end()};
 }
 

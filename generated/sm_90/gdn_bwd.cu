@@ -3,17 +3,17 @@
 //   spec 0bea7fc42201e792  sm_90  tile 16 rows x 128 columns in 1 step  threads=256,tiles_per_block=8,min_blocks=4,heads_fastest=1,stages=2
 //   remake: kdagen emit gdn --pass bwd
 //
-//   _rsqrt_row_sum_q_q = rsqrt(sum_d(q*q) + eps)                                                         [spec:16]
-//   _rsqrt_row_sum_k_k = rsqrt(sum_d(k*k) + eps)                                                         [spec:17]
+//   _inverse_norm_q = rsqrt(sum_d(q*q) + eps)                                                            [spec:16]
+//   _inverse_norm_k = rsqrt(sum_d(k*k) + eps)                                                            [spec:17]
 //   dbeta_raw = dbeta*sigmoid'(beta_raw)    -> bf16                                                      [spec:20]
 //   dg = suffix_sum_t(dg_c) + dg_T                                                                       [spec:14]
 //   da_raw = -dg*exp(A_log)*sigmoid(a_raw + dt_bias)    -> bf16                                          [spec:14]
 //   ddt_bias = sum_{b,n}(sum_t(da_raw))    -> param gradient, f32                                        [spec:14]
 //   dA_log = -sum_{b,n}(sum_t(dg*softplus(a_raw + dt_bias)))*exp(A_log)    -> param gradient, f32        [spec:14]
-//   _q_rsqrt_row_sum_q_q = q*_rsqrt_row_sum_q_q                                                          [spec:10]
-//   dq = (dq_n - _q_rsqrt_row_sum_q_q*sum_d(dq_n*_q_rsqrt_row_sum_q_q))*_rsqrt_row_sum_q_q    -> bf16    [spec:10]
-//   _k_rsqrt_row_sum_k_k = k*_rsqrt_row_sum_k_k                                                          [spec:10]
-//   dk = (dk_n - _k_rsqrt_row_sum_k_k*sum_d(dk_n*_k_rsqrt_row_sum_k_k))*_rsqrt_row_sum_k_k    -> bf16    [spec:10]
+//   _q_inverse_norm_q = q*_inverse_norm_q                                                                [spec:10]
+//   dq = (dq_n - _q_inverse_norm_q*sum_d(dq_n*_q_inverse_norm_q))*_inverse_norm_q    -> bf16             [spec:10]
+//   _k_inverse_norm_k = k*_inverse_norm_k                                                                [spec:10]
+//   dk = (dk_n - _k_inverse_norm_k*sum_d(dk_n*_k_inverse_norm_k))*_inverse_norm_k    -> bf16             [spec:10]
 #include <kdagen/device.cuh>
 #include <kdagen/staging.cuh>
 
@@ -90,6 +90,21 @@ KD_FUNCTION float row_dot(const float (&x)[8], const float (&y)[8], int lane) {
   sum += lane_xor(sum, 4);  // every lane holds the sum of its group of 8 lanes
   sum += lane_xor(sum, 8);  // every lane holds the sum of its group of 16 lanes
   return sum;
+}
+
+/// rsqrt(factor * sum x^2 + eps) of a row. Where the sum is no finite number, that of x * 2^-72, times 2^-72; eps is nothing beside it.
+KD_FUNCTION float row_inverse_norm(const float (&x)[8], float factor, float eps, int lane) {
+  const float squares = row_dot(x, x, lane);
+  float inverse = approx_rsqrt_normal(squares * factor + eps);
+  const bool finite = squares <= 3.4028235e38f;
+  if (any_lane(!finite)) {
+    float small[8];
+    #pragma unroll
+    for (int i = 0; i < 8; ++i) small[i] = scale_by_power_of_two(x[i], -72);
+    const float other = scale_by_power_of_two(approx_rsqrt(row_dot(small, small, lane) * factor), -72);
+    if (!finite) inverse = other;
+  }
+  return inverse;
 }
 
 KD_KERNEL(256, 0) void gdn_bwd_first_tile_i32(const __grid_constant__ Arguments arguments) {
@@ -267,38 +282,36 @@ KD_FUNCTION void gdn_bwd_tiles(const Arguments& arguments, float* shared) {
     const float* const dk_n_staged = operands + 4096;
     float q[8];                                                         // [gdn.cpp:10]
     load_row<aligned>((q_staged + row * 128), lane, true, q);
-    const float _row_sum_q_q = row_dot(q, q, lane);                     // [gdn.cpp:16]
+    const float _inverse_norm_q = row_inverse_norm(q, 1.0f, eps, lane);                 // [gdn.cpp:16]
     float k[8];                                                         // [gdn.cpp:10]
     load_row<aligned>((k_staged + row * 128), lane, true, k);
-    const float _row_sum_k_k = row_dot(k, k, lane);                     // [gdn.cpp:17]
+    const float _inverse_norm_k = row_inverse_norm(k, 1.0f, eps, lane);                 // [gdn.cpp:17]
     float dq_n[8];                                                      // [gdn.cpp:16]
     load_row<aligned>((dq_n_staged + row * 128), lane, true, dq_n);
-    const float _rsqrt_row_sum_q_q = approx_rsqrt_normal(_row_sum_q_q + eps);           // [gdn.cpp:16]
-    float _q_rsqrt_row_sum_q_q[8];
+    float _q_inverse_norm_q[8];
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
-      _q_rsqrt_row_sum_q_q[i] = q[i] * _rsqrt_row_sum_q_q;              // [gdn.cpp:10]
+      _q_inverse_norm_q[i] = q[i] * _inverse_norm_q;                    // [gdn.cpp:10]
     }
-    const float _row_sum_dq_n_times_q = row_dot(dq_n, _q_rsqrt_row_sum_q_q, lane);      // [gdn.cpp:10]
+    const float _row_sum_dq_n = row_dot(dq_n, _q_inverse_norm_q, lane);                 // [gdn.cpp:10]
     float dq[8];
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
-      dq[i] = fmaf(-_q_rsqrt_row_sum_q_q[i], _row_sum_dq_n_times_q, dq_n[i]) * _rsqrt_row_sum_q_q;  // [gdn.cpp:10]
+      dq[i] = fmaf(-_q_inverse_norm_q[i], _row_sum_dq_n, dq_n[i]) * _inverse_norm_q;    // [gdn.cpp:10]
     }
     if (row < tile.rows) store_row<aligned>(row_of<aligned>(here.dq, arguments.dq.token, row), lane, dq);  // [gdn.cpp:10]
     float dk_n[8];                                                      // [gdn.cpp:17]
     load_row<aligned>((dk_n_staged + row * 128), lane, true, dk_n);
-    const float _rsqrt_row_sum_k_k = approx_rsqrt_normal(_row_sum_k_k + eps);           // [gdn.cpp:17]
-    float _k_rsqrt_row_sum_k_k[8];
+    float _k_inverse_norm_k[8];
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
-      _k_rsqrt_row_sum_k_k[i] = k[i] * _rsqrt_row_sum_k_k;              // [gdn.cpp:10]
+      _k_inverse_norm_k[i] = k[i] * _inverse_norm_k;                    // [gdn.cpp:10]
     }
-    const float _row_sum_dk_n_times_k = row_dot(dk_n, _k_rsqrt_row_sum_k_k, lane);      // [gdn.cpp:10]
+    const float _row_sum_dk_n = row_dot(dk_n, _k_inverse_norm_k, lane);                 // [gdn.cpp:10]
     float dk[8];
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
-      dk[i] = fmaf(-_k_rsqrt_row_sum_k_k[i], _row_sum_dk_n_times_k, dk_n[i]) * _rsqrt_row_sum_k_k;  // [gdn.cpp:10]
+      dk[i] = fmaf(-_k_inverse_norm_k[i], _row_sum_dk_n, dk_n[i]) * _inverse_norm_k;    // [gdn.cpp:10]
     }
     if (row < tile.rows) store_row<aligned>(row_of<aligned>(here.dk, arguments.dk.token, row), lane, dk);  // [gdn.cpp:10]
     block_barrier();  // every thread is done with the operands

@@ -5,18 +5,18 @@
 //   remake: kdagen emit kda_fla --pass bwd
 //
 //   x = g_raw + dt_bias                                                                                  [spec:18]
-//   _rsqrt_row_sum_q_q = rsqrt(sum_d(q*q) + eps)                                                         [spec:20]
-//   _rsqrt_row_sum_k_k = rsqrt(sum_d(k*k) + eps)                                                         [spec:21]
+//   _inverse_norm_q = rsqrt(sum_d(q*q) + eps)                                                            [spec:20]
+//   _inverse_norm_k = rsqrt(sum_d(k*k) + eps)                                                            [spec:21]
 //   dbeta_raw = dbeta*sigmoid'(beta_raw)*beta_scale    -> bf16                                           [spec:23]
 //   dg = suffix_sum_t(dg_c)                                                                              [spec:22]
 //   _mul_dg = dg*sigmoid'(exp(A_log)*x)*lower_bound                                                      [spec:19]
 //   dx = _mul_dg*exp(A_log)                                                                              [spec:19]
 //   dA_log = sum_d(sum_{b,n}(sum_t(_mul_dg*x)))*exp(A_log)    -> param gradient, f32                     [spec:19]
 //   ddt_bias = sum_{b,n}(sum_t(dx))    -> param gradient, f32                                            [spec:18]
-//   _q_rsqrt_row_sum_q_q = q*_rsqrt_row_sum_q_q                                                          [spec:14]
-//   dq = (dq_n - _q_rsqrt_row_sum_q_q*sum_d(dq_n*_q_rsqrt_row_sum_q_q))*_rsqrt_row_sum_q_q    -> bf16    [spec:14]
-//   _k_rsqrt_row_sum_k_k = k*_rsqrt_row_sum_k_k                                                          [spec:14]
-//   dk = (dk_n - _k_rsqrt_row_sum_k_k*sum_d(dk_n*_k_rsqrt_row_sum_k_k))*_rsqrt_row_sum_k_k    -> bf16    [spec:14]
+//   _q_inverse_norm_q = q*_inverse_norm_q                                                                [spec:14]
+//   dq = (dq_n - _q_inverse_norm_q*sum_d(dq_n*_q_inverse_norm_q))*_inverse_norm_q    -> bf16             [spec:14]
+//   _k_inverse_norm_k = k*_inverse_norm_k                                                                [spec:14]
+//   dk = (dk_n - _k_inverse_norm_k*sum_d(dk_n*_k_inverse_norm_k))*_inverse_norm_k    -> bf16             [spec:14]
 //   dg_raw = dx    -> bf16                                                                               [spec:14]
 #include <kdagen/device.cuh>
 #include <kdagen/staging.cuh>
@@ -110,6 +110,21 @@ KD_FUNCTION float row_dot(const float (&x)[8], const float (&y)[8], int lane) {
   sum += lane_xor(sum, 4);  // every lane holds the sum of its group of 8 lanes
   sum += lane_xor(sum, 8);  // every lane holds the sum of its group of 16 lanes
   return sum;
+}
+
+/// rsqrt(factor * sum x^2 + eps) of a row. Where the sum is no finite number, that of x * 2^-72, times 2^-72; eps is nothing beside it.
+KD_FUNCTION float row_inverse_norm(const float (&x)[8], float factor, float eps, int lane) {
+  const float squares = row_dot(x, x, lane);
+  float inverse = approx_rsqrt_normal(squares * factor + eps);
+  const bool finite = squares <= 3.4028235e38f;
+  if (any_lane(!finite)) {
+    float small[8];
+    #pragma unroll
+    for (int i = 0; i < 8; ++i) small[i] = scale_by_power_of_two(x[i], -72);
+    const float other = scale_by_power_of_two(approx_rsqrt(row_dot(small, small, lane) * factor), -72);
+    if (!finite) inverse = other;
+  }
+  return inverse;
 }
 
 KD_KERNEL(256, 0) void kda_fla_bwd_first_tile_i32(const __grid_constant__ Arguments arguments) {
@@ -258,38 +273,36 @@ KD_FUNCTION void kda_fla_bwd_tiles(const Arguments& arguments, float* shared) {
     const float* const dg_c_staged = operands + 7168;
     float q[8];                                                         // [kda_fla.cpp:14]
     load_row<aligned>((q_staged + row * 128), lane, true, q);
-    const float _row_sum_q_q = row_dot(q, q, lane);                     // [kda_fla.cpp:20]
+    const float _inverse_norm_q = row_inverse_norm(q, 1.0f, eps, lane);                 // [kda_fla.cpp:20]
     float k[8];                                                         // [kda_fla.cpp:14]
     load_row<aligned>((k_staged + row * 128), lane, true, k);
-    const float _row_sum_k_k = row_dot(k, k, lane);                     // [kda_fla.cpp:21]
+    const float _inverse_norm_k = row_inverse_norm(k, 1.0f, eps, lane);                 // [kda_fla.cpp:21]
     float dq_n[8];                                                      // [kda_fla.cpp:20]
     load_row<aligned>((dq_n_staged + row * 128), lane, true, dq_n);
-    const float _rsqrt_row_sum_q_q = approx_rsqrt_normal(_row_sum_q_q + eps);           // [kda_fla.cpp:20]
-    float _q_rsqrt_row_sum_q_q[8];
+    float _q_inverse_norm_q[8];
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
-      _q_rsqrt_row_sum_q_q[i] = q[i] * _rsqrt_row_sum_q_q;              // [kda_fla.cpp:14]
+      _q_inverse_norm_q[i] = q[i] * _inverse_norm_q;                    // [kda_fla.cpp:14]
     }
-    const float _row_sum_dq_n_times_q = row_dot(dq_n, _q_rsqrt_row_sum_q_q, lane);      // [kda_fla.cpp:14]
+    const float _row_sum_dq_n = row_dot(dq_n, _q_inverse_norm_q, lane);                 // [kda_fla.cpp:14]
     float dq[8];
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
-      dq[i] = fmaf(-_q_rsqrt_row_sum_q_q[i], _row_sum_dq_n_times_q, dq_n[i]) * _rsqrt_row_sum_q_q;  // [kda_fla.cpp:14]
+      dq[i] = fmaf(-_q_inverse_norm_q[i], _row_sum_dq_n, dq_n[i]) * _inverse_norm_q;    // [kda_fla.cpp:14]
     }
     if (row < tile.rows) store_row<aligned>(row_of<aligned>(here.dq, arguments.dq.token, row), lane, dq);  // [kda_fla.cpp:14]
     float dk_n[8];                                                      // [kda_fla.cpp:21]
     load_row<aligned>((dk_n_staged + row * 128), lane, true, dk_n);
-    const float _rsqrt_row_sum_k_k = approx_rsqrt_normal(_row_sum_k_k + eps);           // [kda_fla.cpp:21]
-    float _k_rsqrt_row_sum_k_k[8];
+    float _k_inverse_norm_k[8];
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
-      _k_rsqrt_row_sum_k_k[i] = k[i] * _rsqrt_row_sum_k_k;              // [kda_fla.cpp:14]
+      _k_inverse_norm_k[i] = k[i] * _inverse_norm_k;                    // [kda_fla.cpp:14]
     }
-    const float _row_sum_dk_n_times_k = row_dot(dk_n, _k_rsqrt_row_sum_k_k, lane);      // [kda_fla.cpp:14]
+    const float _row_sum_dk_n = row_dot(dk_n, _k_inverse_norm_k, lane);                 // [kda_fla.cpp:14]
     float dk[8];
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
-      dk[i] = fmaf(-_k_rsqrt_row_sum_k_k[i], _row_sum_dk_n_times_k, dk_n[i]) * _rsqrt_row_sum_k_k;  // [kda_fla.cpp:14]
+      dk[i] = fmaf(-_k_inverse_norm_k[i], _row_sum_dk_n, dk_n[i]) * _inverse_norm_k;    // [kda_fla.cpp:14]
     }
     if (row < tile.rows) store_row<aligned>(row_of<aligned>(here.dk, arguments.dk.token, row), lane, dk);  // [kda_fla.cpp:14]
     float dg_c[8];                                                      // [kda_fla.cpp:22]

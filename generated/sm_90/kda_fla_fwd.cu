@@ -79,6 +79,21 @@ KD_FUNCTION float row_dot(const float (&x)[8], const float (&y)[8], int lane) {
   return sum;
 }
 
+/// rsqrt(factor * sum x^2 + eps) of a row. Where the sum is no finite number, that of x * 2^-72, times 2^-72; eps is nothing beside it.
+KD_FUNCTION float row_inverse_norm(const float (&x)[8], float factor, float eps, int lane) {
+  const float squares = row_dot(x, x, lane);
+  float inverse = approx_rsqrt_normal(squares * factor + eps);
+  const bool finite = squares <= 3.4028235e38f;
+  if (any_lane(!finite)) {
+    float small[8];
+    #pragma unroll
+    for (int i = 0; i < 8; ++i) small[i] = scale_by_power_of_two(x[i], -72);
+    const float other = scale_by_power_of_two(approx_rsqrt(row_dot(small, small, lane) * factor), -72);
+    if (!finite) inverse = other;
+  }
+  return inverse;
+}
+
 KD_KERNEL(256, 0) void kda_fla_fwd_first_tile_i32(const __grid_constant__ Arguments arguments) {
   KD_SHARED(long long, counts, 256);
   write_first_tiles(static_cast<const int*>(arguments.cu_seqlens), arguments.sequences, arguments.tokens, 16,
@@ -211,22 +226,20 @@ KD_FUNCTION void kda_fla_fwd_tiles(const Arguments& arguments, float* shared) {
     const bf16* const g_raw_staged = reinterpret_cast<const bf16*>(operands + 2048);
     float q[8];                                                         // [kda_fla.cpp:14]
     load_row<aligned>((q_staged + row * 128), lane, true, q);
-    const float _row_sum_q_q = row_dot(q, q, lane);                     // [kda_fla.cpp:20]
+    const float _inverse_norm_q = row_inverse_norm(q, 1.0f, eps, lane);                 // [kda_fla.cpp:20]
     float k[8];                                                         // [kda_fla.cpp:14]
     load_row<aligned>((k_staged + row * 128), lane, true, k);
-    const float _row_sum_k_k = row_dot(k, k, lane);                     // [kda_fla.cpp:21]
-    const float _rsqrt_row_sum_q_q = approx_rsqrt_normal(_row_sum_q_q + eps);           // [kda_fla.cpp:20]
+    const float _inverse_norm_k = row_inverse_norm(k, 1.0f, eps, lane);                 // [kda_fla.cpp:21]
     float q_n[8];
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
-      q_n[i] = q[i] * _rsqrt_row_sum_q_q;                               // [kda_fla.cpp:20]
+      q_n[i] = q[i] * _inverse_norm_q;                                  // [kda_fla.cpp:20]
     }
     if (row < tile.rows) store_row<aligned>(row_of<aligned>(here.q_n, arguments.q_n.token, row), lane, q_n);  // [kda_fla.cpp:20]
-    const float _rsqrt_row_sum_k_k = approx_rsqrt_normal(_row_sum_k_k + eps);           // [kda_fla.cpp:21]
     float k_n[8];
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
-      k_n[i] = k[i] * _rsqrt_row_sum_k_k;                               // [kda_fla.cpp:21]
+      k_n[i] = k[i] * _inverse_norm_k;                                  // [kda_fla.cpp:21]
     }
     if (row < tile.rows) store_row<aligned>(row_of<aligned>(here.k_n, arguments.k_n.token, row), lane, k_n);  // [kda_fla.cpp:21]
     float g_raw[8];                                                     // [kda_fla.cpp:14]

@@ -131,6 +131,21 @@ KD_FUNCTION float row_dot(const float (&x)[8], const float (&y)[8], int lane) {
   return sum;
 }
 
+/// rsqrt(factor * sum x^2 + eps) of a row. Where the sum is no finite number, that of x * 2^-72, times 2^-72; eps is nothing beside it.
+KD_FUNCTION float row_inverse_norm(const float (&x)[8], float factor, float eps, int lane) {
+  const float squares = row_dot(x, x, lane);
+  float inverse = approx_rsqrt_normal(squares * factor + eps);
+  const bool finite = squares <= 3.4028235e38f;
+  if (any_lane(!finite)) {
+    float small[8];
+    #pragma unroll
+    for (int i = 0; i < 8; ++i) small[i] = scale_by_power_of_two(x[i], -72);
+    const float other = scale_by_power_of_two(approx_rsqrt(row_dot(small, small, lane) * factor), -72);
+    if (!finite) inverse = other;
+  }
+  return inverse;
+}
+
 KD_KERNEL(256, 0) void kda_k1_bwd_first_tile_i32(const __grid_constant__ Arguments arguments) {
   KD_SHARED(long long, counts, 256);
   write_first_tiles(static_cast<const int*>(arguments.cu_seqlens), arguments.sequences, arguments.tokens, 16,
@@ -295,10 +310,10 @@ KD_FUNCTION void kda_k1_bwd_tiles(const Arguments& arguments, float* shared) {
     const float dg_T = to_float((dg_T_staged)[column]);                 // [kda_k1.cpp:47]
     float q[8];                                                         // [kda_k1.cpp:21]
     load_row<aligned>((q_staged + row * 128), lane, true, q);
-    const float _row_sum_q_q = row_dot(q, q, lane);                     // [kda_k1.cpp:25]
+    const float q_inv = row_inverse_norm(q, 1.0f, eps, lane);           // [kda_k1.cpp:25]
     float k[8];                                                         // [kda_k1.cpp:21]
     load_row<aligned>((k_staged + row * 128), lane, true, k);
-    const float _row_sum_k_k = row_dot(k, k, lane);                     // [kda_k1.cpp:26]
+    const float k_inv = row_inverse_norm(k, 1.0f, eps, lane);           // [kda_k1.cpp:26]
     float g_raw[8];                                                     // [kda_k1.cpp:21]
     #pragma unroll
     for (int i = 0; i < 8; ++i) g_raw[i] = to_float((g_raw_staged + (first_row + i) * 128)[column]);
@@ -350,15 +365,11 @@ KD_FUNCTION void kda_k1_bwd_tiles(const Arguments& arguments, float* shared) {
     load4<true>(&g_c_shared[row * 128 + 64 + 4 * lane], &g_c[4]);
     float _exp2_g_c[8];
     float dq_n[8];
+    float q_n[8];
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
       _exp2_g_c[i] = approx_exp2_normal(g_c[i]);                        // [kda_k1.cpp:33]
       dq_n[i] = dq_d[i] * _exp2_g_c[i] * scale;                         // [kda_k1.cpp:33]
-    }
-    const float q_inv = approx_rsqrt_normal(_row_sum_q_q + eps);        // [kda_k1.cpp:25]
-    float q_n[8];
-    #pragma unroll
-    for (int i = 0; i < 8; ++i) {
       q_n[i] = q[i] * q_inv;                                            // [kda_k1.cpp:25]
     }
     const float _row_sum_dq_n_q_n = row_dot(dq_n, q_n, lane);           // [kda_k1.cpp:21]
@@ -385,14 +396,10 @@ KD_FUNCTION void kda_k1_bwd_tiles(const Arguments& arguments, float* shared) {
     float dk_d[8];                                                      // [kda_k1.cpp:34]
     load_row<aligned>((dk_d_staged + row * 128), lane, true, dk_d);
     float dk_n[8];
-    #pragma unroll
-    for (int i = 0; i < 8; ++i) {
-      dk_n[i] = fmaf(dk_r[i], _exp2_g_T_exp2_minus_g_c[i], fmaf(dk_i[i], _exp2_minus_g_c[i], dk_d[i] * _exp2_g_c[i]));  // [kda_k1.cpp:26]
-    }
-    const float k_inv = approx_rsqrt_normal(_row_sum_k_k + eps);        // [kda_k1.cpp:26]
     float k_n[8];
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
+      dk_n[i] = fmaf(dk_r[i], _exp2_g_T_exp2_minus_g_c[i], fmaf(dk_i[i], _exp2_minus_g_c[i], dk_d[i] * _exp2_g_c[i]));  // [kda_k1.cpp:26]
       k_n[i] = k[i] * k_inv;                                            // [kda_k1.cpp:26]
     }
     const float _row_sum_dk_n_k_n = row_dot(dk_n, k_n, lane);           // [kda_k1.cpp:21]

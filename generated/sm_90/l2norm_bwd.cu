@@ -3,9 +3,9 @@
 //   spec a34a05ef4ed127d1  sm_90  tile 16 rows x 128 columns in 1 step  threads=256,tiles_per_block=8,min_blocks=4,heads_fastest=1,stages=2
 //   remake: kdagen emit l2norm --pass bwd
 //
-//   _rsqrt_row_sum_x_x = rsqrt(sum_d(x*x) + eps)                                                         [spec:11]
-//   _x_rsqrt_row_sum_x_x = x*_rsqrt_row_sum_x_x                                                          [spec:10]
-//   dx = (dy - _x_rsqrt_row_sum_x_x*sum_d(dy*_x_rsqrt_row_sum_x_x))*_rsqrt_row_sum_x_x    -> bf16        [spec:10]
+//   _inverse_norm_x = rsqrt(sum_d(x*x) + eps)                                                            [spec:11]
+//   _x_inverse_norm_x = x*_inverse_norm_x                                                                [spec:10]
+//   dx = (dy - _x_inverse_norm_x*sum_d(dy*_x_inverse_norm_x))*_inverse_norm_x    -> bf16                 [spec:10]
 #include <kdagen/device.cuh>
 #include <kdagen/staging.cuh>
 
@@ -60,6 +60,21 @@ KD_FUNCTION float row_dot(const float (&x)[8], const float (&y)[8], int lane) {
   sum += lane_xor(sum, 4);  // every lane holds the sum of its group of 8 lanes
   sum += lane_xor(sum, 8);  // every lane holds the sum of its group of 16 lanes
   return sum;
+}
+
+/// rsqrt(factor * sum x^2 + eps) of a row. Where the sum is no finite number, that of x * 2^-72, times 2^-72; eps is nothing beside it.
+KD_FUNCTION float row_inverse_norm(const float (&x)[8], float factor, float eps, int lane) {
+  const float squares = row_dot(x, x, lane);
+  float inverse = approx_rsqrt_normal(squares * factor + eps);
+  const bool finite = squares <= 3.4028235e38f;
+  if (any_lane(!finite)) {
+    float small[8];
+    #pragma unroll
+    for (int i = 0; i < 8; ++i) small[i] = scale_by_power_of_two(x[i], -72);
+    const float other = scale_by_power_of_two(approx_rsqrt(row_dot(small, small, lane) * factor), -72);
+    if (!finite) inverse = other;
+  }
+  return inverse;
 }
 
 KD_KERNEL(256, 0) void l2norm_bwd_first_tile_i32(const __grid_constant__ Arguments arguments) {
@@ -165,20 +180,19 @@ KD_FUNCTION void l2norm_bwd_tiles(const Arguments& arguments, float* shared) {
     const float* const dy_staged = operands + 1024;
     float x[8];                                                         // [l2norm.cpp:10]
     load_row<aligned>((x_staged + row * 128), lane, true, x);
-    const float _row_sum_x_x = row_dot(x, x, lane);                     // [l2norm.cpp:11]
+    const float _inverse_norm_x = row_inverse_norm(x, 1.0f, eps, lane);                 // [l2norm.cpp:11]
     float dy[8];                                                        // [l2norm.cpp:11]
     load_row<aligned>((dy_staged + row * 128), lane, true, dy);
-    const float _rsqrt_row_sum_x_x = approx_rsqrt_normal(_row_sum_x_x + eps);           // [l2norm.cpp:11]
-    float _x_rsqrt_row_sum_x_x[8];
+    float _x_inverse_norm_x[8];
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
-      _x_rsqrt_row_sum_x_x[i] = x[i] * _rsqrt_row_sum_x_x;              // [l2norm.cpp:10]
+      _x_inverse_norm_x[i] = x[i] * _inverse_norm_x;                    // [l2norm.cpp:10]
     }
-    const float _row_sum_dy = row_dot(dy, _x_rsqrt_row_sum_x_x, lane);  // [l2norm.cpp:10]
+    const float _row_sum_dy = row_dot(dy, _x_inverse_norm_x, lane);     // [l2norm.cpp:10]
     float dx[8];
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
-      dx[i] = fmaf(-_x_rsqrt_row_sum_x_x[i], _row_sum_dy, dy[i]) * _rsqrt_row_sum_x_x;  // [l2norm.cpp:10]
+      dx[i] = fmaf(-_x_inverse_norm_x[i], _row_sum_dy, dy[i]) * _inverse_norm_x;        // [l2norm.cpp:10]
     }
     if (row < tile.rows) store_row<aligned>(row_of<aligned>(here.dx, arguments.dx.token, row), lane, dx);  // [l2norm.cpp:10]
     block_barrier();  // every thread is done with the operands

@@ -58,6 +58,21 @@ KD_FUNCTION float row_dot(const float (&x)[8], const float (&y)[8], int lane) {
   return sum;
 }
 
+/// rsqrt(factor * sum x^2 + eps) of a row. Where the sum is no finite number, that of x * 2^-72, times 2^-72; eps is nothing beside it.
+KD_FUNCTION float row_inverse_norm(const float (&x)[8], float factor, float eps, int lane) {
+  const float squares = row_dot(x, x, lane);
+  float inverse = approx_rsqrt_normal(squares * factor + eps);
+  const bool finite = squares <= 3.4028235e38f;
+  if (any_lane(!finite)) {
+    float small[8];
+    #pragma unroll
+    for (int i = 0; i < 8; ++i) small[i] = scale_by_power_of_two(x[i], -72);
+    const float other = scale_by_power_of_two(approx_rsqrt(row_dot(small, small, lane) * factor), -72);
+    if (!finite) inverse = other;
+  }
+  return inverse;
+}
+
 KD_KERNEL(256, 0) void l2norm_fwd_first_tile_i32(const __grid_constant__ Arguments arguments) {
   KD_SHARED(long long, counts, 256);
   write_first_tiles(static_cast<const int*>(arguments.cu_seqlens), arguments.sequences, arguments.tokens, 16,
@@ -158,12 +173,11 @@ KD_FUNCTION void l2norm_fwd_tiles(const Arguments& arguments, float* shared) {
     const bf16* const x_staged = reinterpret_cast<const bf16*>(operands);
     float x[8];                                                         // [l2norm.cpp:10]
     load_row<aligned>((x_staged + row * 128), lane, true, x);
-    const float _row_sum_x_x = row_dot(x, x, lane);                     // [l2norm.cpp:11]
-    const float _rsqrt_row_sum_x_x = approx_rsqrt_normal(_row_sum_x_x + eps);           // [l2norm.cpp:11]
+    const float _inverse_norm_x = row_inverse_norm(x, 1.0f, eps, lane);                 // [l2norm.cpp:11]
     float y[8];
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
-      y[i] = x[i] * _rsqrt_row_sum_x_x;                                 // [l2norm.cpp:11]
+      y[i] = x[i] * _inverse_norm_x;                                    // [l2norm.cpp:11]
     }
     if (row < tile.rows) store_row<aligned>(row_of<aligned>(here.y, arguments.y.token, row), lane, y);  // [l2norm.cpp:11]
     block_barrier();  // every thread is done with the operands

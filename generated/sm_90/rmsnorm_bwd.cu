@@ -66,6 +66,21 @@ KD_FUNCTION float row_dot(const float (&x)[8], const float (&y)[8], int lane) {
   return sum;
 }
 
+/// rsqrt(factor * sum x^2 + eps) of a row. Where the sum is no finite number, that of x * 2^-72, times 2^-72; eps is nothing beside it.
+KD_FUNCTION float row_inverse_norm(const float (&x)[8], float factor, float eps, int lane) {
+  const float squares = row_dot(x, x, lane);
+  float inverse = approx_rsqrt_normal(squares * factor + eps);
+  const bool finite = squares <= 3.4028235e38f;
+  if (any_lane(!finite)) {
+    float small[8];
+    #pragma unroll
+    for (int i = 0; i < 8; ++i) small[i] = scale_by_power_of_two(x[i], -72);
+    const float other = scale_by_power_of_two(approx_rsqrt(row_dot(small, small, lane) * factor), -72);
+    if (!finite) inverse = other;
+  }
+  return inverse;
+}
+
 KD_KERNEL(256, 0) void rmsnorm_bwd_first_tile_i32(const __grid_constant__ Arguments arguments) {
   KD_SHARED(long long, counts, 256);
   write_first_tiles(static_cast<const int*>(arguments.cu_seqlens), arguments.sequences, arguments.tokens, 16,
@@ -174,18 +189,14 @@ KD_FUNCTION void rmsnorm_bwd_tiles(const Arguments& arguments, float* shared) {
     const float* const dy_staged = operands + 1024;
     float x[8];                                                         // [rmsnorm.cpp:10]
     load_row<aligned>((x_staged + row * 128), lane, true, x);
-    const float _row_sum_x_x = row_dot(x, x, lane);                     // [rmsnorm.cpp:12]
+    const float inv = row_inverse_norm(x, 0.0078125f, eps, lane);       // [rmsnorm.cpp:12]
     float dy[8];                                                        // [rmsnorm.cpp:13]
     load_row<aligned>((dy_staged + row * 128), lane, true, dy);
     float _dy_weight[8];
-    #pragma unroll
-    for (int i = 0; i < 8; ++i) {
-      _dy_weight[i] = dy[i] * weight[i];                                // [rmsnorm.cpp:13]
-    }
-    const float inv = approx_rsqrt_normal(_row_sum_x_x * 0.0078125f + eps);             // [rmsnorm.cpp:12]
     float _x_inv[8];
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
+      _dy_weight[i] = dy[i] * weight[i];                                // [rmsnorm.cpp:13]
       _x_inv[i] = x[i] * inv;                                           // [rmsnorm.cpp:13]
     }
     const float _row_sum_dy_weight_x_inv = row_dot(_dy_weight, _x_inv, lane);           // [rmsnorm.cpp:10]

@@ -259,6 +259,17 @@ KD_FUNCTION T lane_xor(T value, int mask) {
 }
 #endif
 
+/// Whether the condition holds in a lane of the warp. All its lanes take part.
+KD_FUNCTION bool any_lane(bool condition) {
+#ifndef KDAGEN_EMULATOR
+  return __any_sync(0xffffffffu, condition);
+#else
+  int any = condition;
+  for (int mask = 1; mask < 32; mask *= 2) any |= lane_xor(any, mask);
+  return any != 0;
+#endif
+}
+
 // ---- Tiles: chunks of sequences, numbered densely in sequence order ---------------------------------------------
 
 /// One tile: `rows` valid rows from (batch, token) on. A tile after the last sequence has no rows; `clear` rows of it lie
