@@ -163,7 +163,9 @@ void read_residual(KernelOp kernel, Value value) {
   auto bound = [&](double end) { return std::isfinite(end) ? raw.getF64FloatAttr(end) : FloatAttr(); };
   Value residual = read(build, *kda::user_name(value), "residual", raw.getF32Type(),
                         names_of(kda::type_of(value).getAxes()), bound(range.lo), bound(range.hi));
-  keep_exponent_ranges(kernel, [&] { value.replaceAllUsesWith(residual); });
+  // Where a maximum is attained is asked of the values that it was taken of: they need not be the saved ones.
+  auto reads = [&](OpOperand& use) { return !(value.getDefiningOp<kda::MaxReduceOp>() && llvm::isa<kda::EqualOp>(use.getOwner())); };
+  keep_exponent_ranges(kernel, [&] { value.replaceUsesWithIf(residual, reads); });
 }
 
 void add_taps(KernelOp kernel, const std::vector<std::string>& names) {

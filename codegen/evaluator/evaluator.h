@@ -26,8 +26,9 @@ using Arrays = std::map<std::string, Array>;
 /// kda.round really rounding; functions (2^x, 1/x, ...) by the C library in float, where a GPU has approximations.
 enum class Arithmetic { f64, f32 };
 
-/// The values of kda.detach ops at a base point, in program order: one list of numbers per op and tile.
-using DetachedValues = std::vector<std::vector<std::vector<double>>>;
+/// What finite differences hold at a base point: the values of kda.detach and of comparisons, and which branch relu, abs,
+/// clamp and every kind of max and min take. In program order, one list of numbers per op and tile.
+using HeldValues = std::vector<std::vector<std::vector<double>>>;
 
 struct EvaluateOptions {
   Arithmetic arithmetic = Arithmetic::f64;
@@ -43,10 +44,10 @@ struct EvaluateOptions {
   bool term_norms = false;
   /// Inner values to return, by the user's name.
   std::set<std::string> taps;
-  /// Filled with the values of kda.detach if not null.
-  DetachedValues* record_detached = nullptr;
-  /// Taken as the values of kda.detach if not null.
-  const DetachedValues* held_detached = nullptr;
+  /// Filled if not null.
+  HeldValues* record_held = nullptr;
+  /// Taken as those values and branches if not null.
+  const HeldValues* held = nullptr;
 };
 
 struct Result {

@@ -22,7 +22,7 @@ class Executor {
       : program_(program), instance_(instance), inputs_(inputs), options_(options), arrays_(program.slots),
         tree_(orders::Tree<Number>::over_columns(program.dim)), terms_(program, instance.heads) {
     obey_rounds_ = options.obey_rounds || options.arithmetic == Arithmetic::f32;
-    if (options.record_detached) options.record_detached->assign(program.detached, {});
+    if (options.record_held) options.record_held->assign(program.held, {});
   }
 
   Result run(std::vector<std::vector<int64_t>> shapes) {
@@ -110,7 +110,9 @@ class Executor {
     for (int i = 0; i < 3; ++i)
       if (step.operands[i] >= 0) operands[i] = spread(step.operands[i], to, scratch_[i]);
     evaluate_pointwise(step, operands, result.data(), static_cast<int64_t>(result.size()), obey_rounds_);
-    if (step.kind == Kind::detach) hold(step, result);
+    if (step.index < 0) return;
+    if (has_held_value(step.kind)) hold(step, result);
+    if (has_held_branch(step.kind)) hold_branch(step, operands, result);
   }
 
   /// Rounded to float where the program computes in float32; Tracked knows by how much.
@@ -129,17 +131,39 @@ class Executor {
     for (size_t i = 0; i < result.size(); ++i) result[i] = Number(from[i]);
   }
 
-  /// Records or restores the values of kda.detach.
+  /// Records or restores values.
   void hold(const Step& step, std::vector<Number>& result) {
-    if (options_.record_detached) {
+    if (options_.record_held) {
       std::vector<double> values(result.size());
       for (size_t i = 0; i < values.size(); ++i) values[i] = functions::plain(result[i]);
-      (*options_.record_detached)[step.index].push_back(std::move(values));
+      (*options_.record_held)[step.index].push_back(std::move(values));
     }
-    if (options_.held_detached) {
+    if (options_.held) {
       bool in_tile = step.section == kda::Section::Tile;
-      const std::vector<double>& values = options_.held_detached->at(step.index).at(in_tile ? tile_number_ : 0);
+      const std::vector<double>& values = options_.held->at(step.index).at(in_tile ? tile_number_ : 0);
       for (size_t i = 0; i < values.size(); ++i) result[i] = Number(values[i]);
+    }
+  }
+
+  /// Records the branch taken, or takes the one that was recorded.
+  void hold_branch(const Step& step, const Number* const operands[3], std::vector<Number>& result) {
+    if (!options_.record_held && !options_.held) return;
+    std::vector<Number> branches(result.size());
+    for (size_t i = 0; i < branches.size(); ++i) {
+      const double x = functions::plain(operands[0][i]), y = operands[1] ? functions::plain(operands[1][i]) : 0;
+      const int side = x < y ? -1 : x == y ? 0 : 1;
+      branches[i] = Number(step.kind != Kind::clamp ? side : x < step.number ? -1 : x > step.upper ? 1 : 0);
+    }
+    hold(step, branches);
+    for (size_t i = 0; options_.held && i < result.size(); ++i) {
+      const double side = functions::plain(branches[i]);
+      const Number x = operands[0][i], y = operands[1] ? operands[1][i] : Number(0), half = Number(0.5);
+      switch (step.kind) {  // a tie is shared half and half
+        case Kind::clamp: result[i] = side == 0 ? x : Number(side < 0 ? step.number : step.upper); break;
+        case Kind::abs: result[i] = side == 0 ? Number(0) : side < 0 ? -x : x; break;
+        case Kind::min: result[i] = side == 0 ? half * (x + y) : side < 0 ? x : y; break;
+        default: result[i] = side == 0 ? half * (x + y) : side < 0 ? y : x; break;
+      }
     }
   }
 
@@ -199,6 +223,27 @@ class Executor {
     if (step.over.rows) x = over_rows(x, from, sum, current);
     x = over_columns_and_heads(step.over, x, from, sum, current);
     std::copy(x, x + result.size(), result.begin());
+    if (step.kind == Kind::max_reduce && (options_.record_held || options_.held)) hold_largest(step, result);
+  }
+
+  /// Which elements are the largest is recorded or taken as it was: then the result is their mean.
+  void hold_largest(const Step& step, std::vector<Number>& result) {
+    const Axes all = axes(step.operands[0]);
+    std::vector<Number> x = array(step.operands[0]), largest(x.size());
+    const Number* most = spread(step.result, all, scratch_[0]);
+    for (size_t i = 0; i < x.size(); ++i) largest[i] = Number(functions::plain(x[i]) == functions::plain(most[i]));
+    hold(step, largest);
+    if (!options_.held) return;
+    for (size_t i = 0; i < x.size(); ++i) x[i] = x[i] * largest[i];
+    auto sum = [&](const std::vector<Number>& values) {
+      Axes from = all;
+      std::vector<Number> rows, columns;
+      const Number* sums = step.over.rows ? over_rows(values.data(), from, true, rows) : values.data();
+      sums = over_columns_and_heads(step.over, sums, from, true, columns);
+      return std::vector<Number>(sums, sums + result.size());
+    };
+    const std::vector<Number> sums = sum(x), counts = sum(largest);
+    for (size_t i = 0; i < result.size(); ++i) result[i] = sums[i] / counts[i];
   }
 
   /// As the kernel: where the sum of squares is beyond a float, of the row times 2^-72.

@@ -28,7 +28,9 @@ struct FiniteDifferenceOptions {
 
 /// The derivative of L = sum over outputs of <unit * cotangent, output> with respect to every input and parameter of the
 /// unrewritten `forward`, by central differences extrapolated twice (Richardson), against the gradients d<input> that
-/// `backward` computes. kda.detach is held at the base point, kda.round is the identity, nothing is rounded to storage.
+/// `backward` computes. kda.detach is held at the base point, and so are
+/// comparisons and the branches of relu, abs, clamp, max and min: a derivative is that of the branch taken. kda.round is
+/// the identity, nothing is rounded to storage.
 /// `cotangents`: d<output> in the outputs' units, as a caller hands them over. Saved values that the backward reads are
 /// taken from the forward's values.
 std::vector<Comparison> compare_with_finite_differences(kda::KernelOp forward, kda::KernelOp backward,

@@ -8,7 +8,7 @@
 // approximate instructions' 2^-22, 2^-23, 2^-22.4), 2 to 8 for library functions; 0 for neg, abs, select, min, max, relu,
 // clamp, comparisons, shifts and stored inputs. min(|z|, tiny) covers subnormal results and leaves an exact 0 exact.
 // Sums add u |partial sum| for each addition, in the order in which they are made. Where x decides between branches
-// (max, relu, clamp), any branch within reach of the error counts. Comparisons themselves are taken as decided right.
+// (max, relu, clamp, comparisons), any branch within reach of the error counts. Equal numbers count as decided right.
 #pragma once
 #include <algorithm>
 #include <cmath>
@@ -182,6 +182,19 @@ inline Tracked round(Tracked x, const Storage& storage) {
 /// Only the float32 program rounds.
 inline Tracked round_in_float_only(Tracked x, const Storage& storage) {
   return Tracked(x.value, x.error + storage.unit() * std::fabs(x.value) + std::min(std::fabs(x.value), storage.tiny()));
+}
+
+/// Truth values: an error of 1 where the float32 program may decide otherwise.
+inline Tracked decided(bool value, Tracked a, Tracked b) {
+  const double reach = a.error + b.error;
+  return Tracked(value, reach > 0 && std::fabs(a.value - b.value) <= reach ? 1 : 0);
+}
+inline Tracked less(Tracked a, Tracked b) { return decided(a.value < b.value, a, b); }
+inline Tracked less_equal(Tracked a, Tracked b) { return decided(a.value <= b.value, a, b); }
+inline Tracked equal(Tracked a, Tracked b) { return a.value == b.value ? Tracked(1) : decided(false, a, b); }
+inline Tracked select(Tracked condition, Tracked a, Tracked b) {
+  const Tracked taken = condition.value != 0 ? a : b;
+  return condition.error == 0 ? taken : Tracked(taken.value, std::fabs(a.value - b.value) + std::max(a.error, b.error));
 }
 
 template <class Number>

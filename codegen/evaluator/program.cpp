@@ -136,6 +136,7 @@ class ProgramBuilder {
     step.result = numbers_[result] = int(program_.values.size());
     for (unsigned i = 0; i < op->getNumOperands(); ++i) step.operands[i] = numbers_.lookup(op->getOperand(i));
     fill(step, op);
+    if (has_held_value(step.kind) || has_held_branch(step.kind)) step.index = program_.held++;
     use_fixed_point(step, op);
     step.section = section_of(step, location, op);
     kda::FixedType fixed = kda::fixed_type(result);
@@ -201,8 +202,6 @@ class ProgramBuilder {
         step.operands = {numbers_.lookup(parts->z), -1, -1};
         step.number = parts->scalar.value();
       }
-    } else if (llvm::isa<kda::DetachOp>(op)) {
-      step.index = program_.detached++;
     } else if (llvm::isa<kda::MulOp>(op)) {
       use_exact_scaling(step, op);
     } else if (auto sum = llvm::dyn_cast<kda::SumOp>(op)) {

@@ -29,6 +29,15 @@ enum class Kind {
   to_fixed, to_fixed_small_side, from_fixed, fixed_constant, fixed_neg, fixed_add, fixed_sub, fixed_exp2, fixed_scan, fixed_sum,
 };
 
+/// Kinds whose values finite differences hold at the base point, and those of which they hold the branch taken.
+inline bool has_held_value(Kind kind) {
+  return kind == Kind::detach || kind == Kind::less || kind == Kind::less_equal || kind == Kind::equal || kind == Kind::isnan;
+}
+inline bool has_held_branch(Kind kind) {
+  return kind == Kind::relu || kind == Kind::abs || kind == Kind::min || kind == Kind::max || kind == Kind::clamp ||
+         kind == Kind::max_reduce;
+}
+
 /// What a tensor in memory has beside the in-tile axes.
 enum class Place { param, chunk, token };
 
@@ -53,7 +62,7 @@ struct Step {
   int64_t amount = 0;            ///< shift; to_fixed: the limit in units
   int fraction_bits = -1;        ///< of the fixed-point operands or result; -1: there are none
   Storage storage;               ///< round
-  int index = -1;                ///< input: tensor; detach, tile_sum: running number
+  int index = -1;                ///< input: tensor; tile_sum, and what has a held value or branch: running number
 };
 
 struct Value {
@@ -75,7 +84,7 @@ struct Program {
   std::vector<Value> values;
   std::vector<Step> steps;
   std::vector<Write> writes;
-  int slots = 0, detached = 0, tile_sums = 0;
+  int slots = 0, held = 0, tile_sums = 0;
 };
 
 /// `taps`: user names of inner values to write as further outputs, in f64. Throws SpecError for a kernel that cannot be

@@ -12,27 +12,11 @@
 #include "tools/check/comparison.h"
 #include "tools/check/cotangents.h"
 #include "tools/check/derivative.h"
+#include "tools/check/evaluation.h"
 #include "tools/check/problem.h"
 
 namespace kdagen {
 namespace {
-
-/// float64 against float64: the error analysis counts units of 2^-24, here they are 2^-53; four bits of room.
-constexpr double f64_factor = 16 * 0x1p-29;
-
-/// Values and their running error analysis.
-struct Evaluation {
-  evaluator::Arrays tensors, errors;
-};
-
-Evaluation evaluate_f64(kda::KernelOp kernel, const evaluator::Arrays& inputs, const Shape& shape, bool obey_rounds) {
-  evaluator::EvaluateOptions options;
-  options.obey_rounds = obey_rounds;
-  options.running_error = true;
-  options.round_inputs = false;  // they are as they are stored, but for residuals that shall stay exact
-  evaluator::Result result = evaluator::evaluate(kernel, inputs, instance_of(shape), options);
-  return {std::move(result.tensors), std::move(result.error_bounds)};
-}
 
 class Checker {
  public:
@@ -138,6 +122,10 @@ class Checker {
   void check_regime(const std::string& regime) {
     inputs_ = workload_.inputs(problem_, regime, request_.seed);
     for (const Declaration& input : problem_.inputs) {
+      if (input.optional && request_.leave_out_optional) {
+        inputs_.erase(input.name);
+        continue;
+      }
       if (strange_) shrink_rows(input, problem_.shape, inputs_.at(input.name));
       poison_unread(input, problem_.shape, inputs_.at(input.name));
     }
@@ -205,7 +193,7 @@ class Checker {
     kda::KernelOp rewritten = forward_.kernel(Stage::rewritten), unrewritten = forward_.kernel(Stage::derived);
     Evaluation rewritten_f64 = evaluate_f64(rewritten, inputs, shape, true);
     Evaluation unrewritten_f64 = evaluate_f64(unrewritten, inputs, shape, true);
-    const Reference reference{tensors_of(unrewritten_f64.tensors, unrewritten, shape), rewritten_f64.errors, {}, {}};
+    const Reference reference{tensors_of(reference_of(rewritten_f64, unrewritten_f64, error_factor), unrewritten, shape), rewritten_f64.errors, {}, {}};
     compare_f64("fwd", regime, rewritten, std::move(rewritten_f64), std::move(unrewritten_f64));
 
     ComparisonOptions options;
@@ -269,7 +257,7 @@ class Checker {
     const bool rewritten_is_reference = rounded_ || !request_.options.save.empty();
     Evaluation unrewritten_f64 = evaluate_f64(unrewritten, exact, shape, !rounded_);
     Evaluation rewritten_f64 = evaluate_f64(rewritten, arrays, shape, true);
-    Reference reference{tensors_of((rewritten_is_reference ? rewritten_f64 : unrewritten_f64).tensors, rewritten, shape),
+    Reference reference{tensors_of(rewritten_is_reference ? rewritten_f64.tensors : reference_of(rewritten_f64, unrewritten_f64, error_factor), rewritten, shape),
                         rewritten_f64.errors, {}, {}};
     if (rewritten_is_reference) rewritten_f64 = evaluate_f64(rewritten, exact, shape, !rounded_);
     compare_f64("bwd", regime, rewritten, std::move(rewritten_f64), std::move(unrewritten_f64));

@@ -35,6 +35,7 @@ struct CheckRequest {
   double do_scale = 1;
   uint64_t seed = 1;
   Shape shape;  ///< chunk and dim are the graph's
+  bool leave_out_optional = false;  ///< optional inputs are not given
   /// Builds what runs a compiled pass; needed unless on cpu. Throws what emission and compilation throw.
   std::function<std::unique_ptr<Subject>(Compilation&)> emit;
   /// `emit` hands over one given text whatever it is asked for: only the gradients' own storage is judged.
