@@ -43,6 +43,7 @@ void add_check(CLI::App& app, Action& chosen);
 void add_ranges(CLI::App& app, Action& chosen);
 void add_bench(CLI::App& app, Action& chosen);
 void add_tune(CLI::App& app, Action& chosen);
+void add_fuzz(CLI::App& app, Action& chosen);
 void add_cache(CLI::App& app, Action& chosen);
 void add_doctor(CLI::App& app, Action& chosen);
 

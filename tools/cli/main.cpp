@@ -18,7 +18,7 @@ int main(int argc, char** argv) {
   app.set_version_flag("--version", std::string("kdagen ") + KDAGEN_VERSION);
   app.require_subcommand(1);
   Action chosen;
-  for (auto add : {add_list, add_show, add_explain, add_emit, add_run, add_check, add_ranges, add_bench, add_tune, add_cache, add_doctor}) add(app, chosen);
+  for (auto add : {add_list, add_show, add_explain, add_emit, add_run, add_check, add_ranges, add_bench, add_tune, add_fuzz, add_cache, add_doctor}) add(app, chosen);
   try {
     app.parse(argc, argv);
     return chosen ? chosen() : 2;

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+// What random specs have found, each as small as it became.
+#include <gtest/gtest.h>
+
+#include "tests/common/spec_graph.h"
+#include "tools/check/check.h"
+
+namespace kdagen {
+namespace {
+
+/// A whole check in the evaluator, of a spec with inputs and outputs in `dtype`.
+CheckReport checked(const test::Body& body, const std::string& dtype, std::map<std::string, std::string> options = {}) {
+  CheckRequest request;
+  request.options = take_compile_options(options);
+  request.options.grads = "f32";
+  request.graph = test::graph_of(body, {{"dim", "16"}, {"chunk", "8"}, {"dtype", dtype}, {"out", dtype}});
+  request.shape = check_shape(std::nullopt, {1, 9, 0, 4}, std::nullopt, 2);
+  return run_check(request);
+}
+
+// A saved maximum is a float32 number that no element of the float64 reference equals: its gradient was 0.
+TEST(FoundByRandomSpecs, ASavedMaximum) {
+  const CheckReport report = checked(
+      [](Spec& s, const Options&, Axis t, Axis h, Axis d) {
+        Value x = s.input("x", {t, h, d});
+        Value most = s.let("most", max(x * x, t));
+        s.output("y", most).dtype(f32);
+        s.output("z", x * most).dtype(f32);
+      },
+      "f32", {{"save", "most"}});
+  EXPECT_TRUE(report.pass()) << to_text(report);
+}
+
+// In float64 too 1 - s is 0 at 40: the unrewritten slope s*(1 - s) was no reference for the rewritten one.
+TEST(FoundByRandomSpecs, ASaturatedSigmoid) {
+  const CheckReport report = checked(
+      [](Spec& s, const Options&, Axis t, Axis h, Axis d) {
+        Value x = s.input("x", {t, h, d}).bounds(25, 40);
+        s.output("y", sigmoid(x)).dtype(f32);
+      },
+      "f32");
+  EXPECT_TRUE(report.pass()) << to_text(report);
+}
+
+// A bf16 number may be a clamp's end itself, where a difference sees half of each side.
+TEST(FoundByRandomSpecs, AnInputOnAKink) {
+  const CheckReport report = checked(
+      [](Spec& s, const Options&, Axis t, Axis h, Axis d) {
+        Value x = s.input("x", {t, h, d}).bounds(0.25, 0.25 + 0x1p-8);
+        s.output("y", clamp(x, -0.25, 0.25 + 0x1p-9)).dtype(f32);
+      },
+      "bf16");
+  EXPECT_TRUE(report.pass()) << to_text(report);
+}
+
+// In float32 the tanh of all of these is 1, and the first of them is no more the largest than the last.
+TEST(FoundByRandomSpecs, ALargestElementThatRoundingDecides) {
+  const CheckReport report = checked(
+      [](Spec& s, const Options&, Axis t, Axis h, Axis d) {
+        Value x = s.input("x", {t, h, d}).bounds(9, 10);
+        s.output("y", max(tanh(x), d)).dtype(f32);
+      },
+      "f32");
+  EXPECT_TRUE(report.pass()) << to_text(report);
+}
+
+// softmax^4 is 2^-1500 here, and cotangents that should make up for it were infinite.
+TEST(FoundByRandomSpecs, AnOutputThatVanishes) {
+  const CheckReport report = checked(
+      [](Spec& s, const Options&, Axis t, Axis h, Axis d) {
+        Value x = s.input("x", {t, h, d});
+        Value y = softmax(100.0 * x, d);
+        s.output("y", y * y * y * y).dtype(f32);
+      },
+      "f32");
+  EXPECT_TRUE(report.pass()) << to_text(report);
+}
+
+// A difference across a jump says nothing of the branch taken.
+TEST(FoundByRandomSpecs, AJumpBesideTheBasePoint) {
+  const CheckReport report = checked(
+      [](Spec& s, const Options&, Axis t, Axis h, Axis d) {
+        Value x = s.input("x", {t, h, d}).bounds(1, 1 + 0x1p-10);
+        s.output("y", select(x < 1 + 0x1p-11, x, x * x + 3.0)).dtype(f32);
+      },
+      "f32");
+  EXPECT_TRUE(report.pass()) << to_text(report);
+}
+
+// The two largest of a column are nearly equal: a difference may not change over to the other one.
+TEST(FoundByRandomSpecs, TwoLargestElements) {
+  const CheckReport report = checked(
+      [](Spec& s, const Options&, Axis t, Axis h, Axis d) {
+        Value x = s.input("x", {t, h, d}).bounds(1, 1 + 0x1p-16);
+        s.output("y", max(x * x, {t, d}) + max(x, t) * x).dtype(f32);
+      },
+      "f32");
+  EXPECT_TRUE(report.pass()) << to_text(report);
+}
+
+}  // namespace
+}  // namespace kdagen

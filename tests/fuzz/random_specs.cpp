@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+// The generator of random specs: what it prints is what it builds, it reaches every expression and every rewrite, and a
+// spec that fails becomes a small one.
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <set>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+#include <unistd.h>
+
+#include "codegen/pipeline.h"
+#include "tools/fuzz/sketch.h"
+#include "tools/spec_source.h"
+
+namespace kdagen::fuzz {
+namespace {
+
+Sketch sketch_of_seed(uint64_t seed) { return sketch_of(recipe_of(seed).value()); }
+
+/// The graph without the places in the source.
+nlohmann::json meaning(const std::string& graph) {
+  nlohmann::json json = nlohmann::json::parse(graph);
+  json.erase("file");
+  for (const char* list : {"nodes", "outputs"})
+    for (nlohmann::json& item : json[list])
+      for (const char* place : {"file", "line", "column"}) item.erase(place);
+  return json;
+}
+
+TEST(RandomSpecs, TheSameSeedDrawsTheSameSpec) {
+  std::set<std::string> texts;
+  for (uint64_t seed = 1; seed <= 50; ++seed) {
+    const std::string text = sketch_of_seed(seed).cpp();
+    EXPECT_EQ(text, sketch_of_seed(seed).cpp());
+    texts.insert(text);
+  }
+  EXPECT_EQ(texts.size(), 50);
+}
+
+TEST(RandomSpecs, WhatIsPrintedIsWhatIsBuilt) {
+  std::string name = (std::filesystem::temp_directory_path() / "random_specs.XXXXXX").string();
+  ASSERT_TRUE(mkdtemp(name.data()));
+  const std::filesystem::path folder = name;
+  for (uint64_t seed : {3, 14}) {
+    const Sketch sketch = sketch_of_seed(seed);
+    std::ofstream(folder / "fuzz.cpp") << sketch.cpp();
+    std::map<std::string, std::string> options = sketch.options;
+    take_compile_options(options);
+    EXPECT_EQ(meaning(graph_bytes((folder / "fuzz.cpp").string(), options)), meaning(sketch.graph())) << sketch.cpp();
+  }
+  std::filesystem::remove_all(folder);
+}
+
+/// Every recipe is a spec; what the compiler refuses is counted.
+TEST(RandomSpecs, ReachEveryExpressionAndEveryRewrite) {
+  std::map<std::string, int> missing_forms, firings;
+  for (const Form& form : forms()) missing_forms[std::string(form.text)] = 0;
+  std::map<std::string, int> option_values;
+  int refused = 0;
+  constexpr int specs = 400;
+  for (uint64_t seed = 1; seed <= specs; ++seed) {
+    const Sketch sketch = sketch_of_seed(seed);
+    for (const ValueLine& line : sketch.values) missing_forms.erase(std::string(forms()[line.form].text));
+    for (const auto& [key, value] : sketch.options) ++option_values[key == "save" ? key : key + "=" + value];
+    std::map<std::string, std::string> options = sketch.options;
+    const CompileOptions compile_options = take_compile_options(options);
+    try {
+      const std::string graph = sketch.graph();
+      for (Direction direction : {Direction::fwd, Direction::bwd}) {
+        Compilation compilation(graph, direction, compile_options);
+        compilation.require_ranges();
+        for (const auto& entry : compilation.rewrites().entries) firings[entry.name] += entry.firings;
+      }
+    } catch (const Error& error) {
+      ++refused;
+    }
+  }
+  EXPECT_THAT(missing_forms, testing::IsEmpty());
+  EXPECT_LT(refused, specs / 10);
+  EXPECT_FALSE(firings.empty());
+  for (const auto& [rewrite, count] : firings) EXPECT_GT(count, 0) << rewrite;
+  EXPECT_GT(firings["factored-decay"], 40);
+  for (const char* option : {"dtype=bf16", "dtype=fp16", "dtype=f32", "out=fp16", "grads=fp16", "layout=htd", "upstream=fp16row",
+                             "upstream_layout=tile", "operands=exact", "operands=rounded", "scan=fixed", "scan=float", "save"})
+    EXPECT_GT(option_values[option], 0) << option;
+}
+
+TEST(RandomSpecs, AFailureBecomesASmallSpec) {
+  auto holds_the_fault = [](const Sketch& sketch) {
+    for (const ValueLine& line : sketch.values)
+      if (forms()[line.form].text.find(".exclusive = true, .reverse = true") != std::string_view::npos) return true;
+    return false;
+  };
+  int found = 0;
+  for (uint64_t seed = 1; seed <= 400 && found < 3; ++seed) {
+    const rc::Shrinkable<Recipe> drawn = recipe_of(seed);
+    if (!holds_the_fault(sketch_of(drawn.value()))) continue;
+    ++found;
+    const Sketch small = sketch_of(
+        rc::shrinkable::findLocalMin(drawn, [&](const Recipe& recipe) { return holds_the_fault(sketch_of(recipe)); }).first);
+    EXPECT_EQ(small.values.size(), 1) << small.cpp();
+    EXPECT_EQ(small.tensors.size(), 1) << small.cpp();
+    EXPECT_EQ(small.outputs.size(), 1) << small.cpp();
+  }
+  EXPECT_EQ(found, 3);
+}
+
+}  // namespace
+}  // namespace kdagen::fuzz

@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: Apache-2.0
+// From a recipe's numbers to a spec that is sensible: values stay of ordinary size, functions in their domains, exponents
+// provable, and no comparison sits on a kink.
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include <fmt/format.h>
+
+#include "tools/fuzz/sketch.h"
+
+namespace kdagen::fuzz {
+namespace {
+
+/// Five deviations of a normal input, four of a parameter (they are half as wide).
+constexpr double likely_input = 5, likely_param = 2;
+/// A value larger than the first is scaled by a power of two to at most the second.
+constexpr double too_large = 2048, large = 8;
+
+template <class T, size_t count>
+T pick(const T (&choices)[count], int number) {
+  return choices[size_t(number) % count];
+}
+
+class Sketcher {
+ public:
+  explicit Sketcher(const Recipe& recipe) : recipe_(recipe) {}
+
+  Sketch sketch() {
+    choose_sizes();
+    choose_storage();
+    for (const Gene& gene : recipe_.tensors) add_tensor(gene);
+    if (!has_input()) add_tensor({});
+    const std::vector<int>& menu = weighted_forms(next_setting() % 3 == 2);
+    for (const Gene& gene : recipe_.steps) add_value(gene, menu);
+    for (const Gene& gene : recipe_.outputs) add_output(gene);
+    if (result_.outputs.empty()) add_output({});
+    if (result_.outputs.empty()) result_.outputs.push_back({first_input(), {}, ""});
+    drop_unused();
+    choose_saved();
+    return std::move(result_);
+  }
+
+ private:
+  int next_setting() { return at_ < recipe_.settings.size() ? recipe_.settings[at_++] : 0; }
+  template <size_t count>
+  void set(const char* key, const char* const (&choices)[count]) {
+    const char* choice = pick(choices, next_setting());
+    if (*choice) result_.options[key] = choice;
+  }
+
+  void choose_sizes() {
+    constexpr int dims[] = {16, 16, 16, 24, 32, 20, 64, 100}, chunks[] = {8, 8, 16, 16, 24, 32};
+    Shape& shape = result_.shape;
+    shape.dim = pick(dims, next_setting()), shape.chunk = pick(chunks, next_setting());
+    result_.options["dim"] = std::to_string(shape.dim);
+    result_.options["chunk"] = std::to_string(shape.chunk);
+    constexpr int heads[] = {1, 2, 1, 3};
+    shape.heads = pick(heads, next_setting());
+    const int lengths = next_setting();
+    shape.packed = lengths % 4 != 0;
+    if (!shape.packed) {
+      shape.batch = 1 + next_setting() % 2;
+      shape.seqlens = {1 + next_setting() % (2 * shape.chunk + 5)};
+      return;
+    }
+    shape.seqlens.clear();
+    for (int i = 0; i < 1 + lengths / 4 % 4; ++i) {
+      const int number = next_setting();
+      shape.seqlens.push_back(number % 8 == 7 ? 0 : number % 8 == 6 ? shape.chunk : 1 + number % (shape.chunk + 7));
+    }
+    if (shape.tokens() == 0) shape.seqlens.push_back(1);
+  }
+
+  void choose_storage() {
+    set("dtype", {"f32", "bf16", "bf16", "fp16"});
+    set("out", {"f32", "bf16", "bf16", "fp16"});
+    set("grads", {"f32", "bf16", "f32", "bf16", "f32", "fp16"});
+    set("layout", {"", "htd"});
+    set("upstream", {"", "bf16", "fp16row", ""});
+    set("upstream_layout", {"", "tile"});
+    set("operands", {"", "exact", "rounded", ""});
+    set("scan", {"", "", "fixed", "float"});
+    result_.given_left_out = next_setting() % 2 == 1;
+  }
+
+  bool has_input() const {
+    return std::any_of(result_.tensors.begin(), result_.tensors.end(), [](const TensorLine& line) { return !line.is_param; });
+  }
+  int first_input() const {
+    for (size_t i = 0; i < result_.tensors.size(); ++i)
+      if (!result_.tensors[i].is_param) return int(i);
+    return 0;
+  }
+
+  void add_tensor(const Gene& gene) {
+    constexpr unsigned token = rows_bit | head_bit | feature_bit, row = rows_bit | head_bit;
+    constexpr unsigned kinds[] = {token, token, row, head_bit | feature_bit, feature_bit, head_bit, 0, token};
+    constexpr Interval bounds[] = {{-1, 1}, {-4, 0}, {0.25, 2}, {-0.5, 3}};
+    TensorLine line;
+    line.axes = pick(kinds, gene.what);
+    line.is_param = !(line.axes & rows_bit);
+    line.name = fmt::format("{}{}", line.is_param ? "p" : line.axes == row ? "r" : "x", result_.tensors.size());
+    if (!line.is_param && gene.a % 3 == 2) line.dtype = pick({f32, bf16, fp16, f32}, gene.a / 3);
+    if (gene.b % 8 == 7) line.absent = pick({0.0, 1.0, -0.5, 0.25}, gene.b / 8);
+    if (gene.c % 4 == 3) line.bounds = pick(bounds, gene.c / 4);
+    if (line.bounds && line.absent) line.absent = line.bounds->low;
+    Estimate estimate;
+    estimate.axes = line.axes;
+    estimate.tile = !line.is_param;
+    const bool narrow = line.dtype ? *line.dtype != f32 : result_.options["dtype"] != "f32";
+    estimate.flat = !line.is_param && narrow;  // few numbers: two differences of them are often equal
+    const double size = line.is_param ? likely_param : likely_input;
+    estimate.likely = line.bounds.value_or(Interval{-size, size});
+    estimate.proven = line.bounds.value_or(anything);
+    result_.tensors.push_back(line);
+    estimates_.push_back(estimate);
+  }
+
+  /// One of the last values more often than an early one; 0 is the last.
+  int operand(int number) const {
+    const int count = int(estimates_.size());
+    return count - 1 - (number < 40 ? number % 4 : number) % count;
+  }
+  /// The same among values that are exponents.
+  int exponent(int number) const {
+    std::vector<int> found;
+    for (int i = int(estimates_.size()) - 1; i >= int(result_.tensors.size()); --i)
+      if (estimates_[i].proven.size() <= 40 && estimates_[i].proven.size() > 0) found.push_back(i);
+    return found.empty() ? operand(number) : found[size_t(number) % found.size()];
+  }
+
+  /// A parameter; any value where there is none.
+  int parameter(int number) const {
+    std::vector<int> found;
+    for (size_t i = 0; i < result_.tensors.size(); ++i)
+      if (result_.tensors[i].is_param) found.push_back(int(i));
+    return found.empty() ? operand(number) : found[size_t(number) % found.size()];
+  }
+
+  EstimateLetters letters(const ValueLine& line) const {
+    const Shape& shape = result_.shape;
+    auto of = [&](int i) { return estimates_[line.operands[i]]; };
+    return {of(0), of(1), of(2), of(3), of(4), line.k, line.n, {rows_bit, double(shape.chunk)}, {head_bit, 1}, {feature_bit, double(shape.dim)},
+            Constant::symbol("scale", 0.375), Constant::symbol("rate", 1.25)};
+  }
+
+  void add_value(const Gene& gene, const std::vector<int>& menu) {
+    constexpr double numbers[] = {1, 0.5, 0.25, 2, 0.125, 1.5, 0.3, 3};
+    ValueLine line;
+    line.form = menu[size_t(gene.what + gene_values * (gene.detail % 4)) % menu.size()];
+    line.k = pick(numbers, gene.detail / 4);
+    line.n = 1 + gene.detail % 5;
+    line.named = gene.detail % 3 == 2;
+    for (int attempt = 0; attempt < 6; ++attempt) {
+      line.operands = {operand(gene.a + attempt), operand(gene.b + 7 * attempt), operand(gene.c + attempt), exponent(gene.c + attempt), parameter(gene.b + attempt)};
+      if (add_if_valid(line)) return;
+    }
+  }
+
+  bool add_if_valid(ValueLine line) {
+    Estimate estimate = forms()[line.form].estimate(letters(line));
+    if (!estimate.valid || !std::isfinite(estimate.likely.size())) return false;
+    if (estimate.likely.size() > too_large) {
+      line.factor = std::exp2(-std::ceil(std::log2(estimate.likely.size() / large)));
+      estimate = estimate * Estimate(line.factor);
+    }
+    result_.values.push_back(line);
+    estimates_.push_back(estimate);
+    return true;
+  }
+
+  void add_output(const Gene& gene) {
+    OutputLine line;
+    line.value = operand(gene.a);
+    const Estimate& estimate = estimates_[line.value];
+    if (!estimate.tile || !(estimate.axes & head_bit)) return;
+    if (gene.b % 4 == 3) line.dtype = pick({f32, bf16, f32, fp16}, gene.b / 4);
+    if (gene.c % 8 == 7) line.unit = pick({"ln2", "scale", "0.5"}, gene.c / 8);
+    result_.outputs.push_back(line);
+  }
+
+  void drop_unused() {
+    const int tensors = int(result_.tensors.size());
+    std::vector<char> used(estimates_.size(), 0);
+    for (const OutputLine& output : result_.outputs) used[output.value] = 1;
+    constexpr char names[] = {'a', 'b', 'c', 'g', 'p'};
+    for (int i = int(result_.values.size()) - 1; i >= 0; --i) {
+      ValueLine& line = result_.values[i];
+      for (int o = 0; o < 5; ++o)
+        if (used[tensors + i] && forms()[line.form].uses(names[o])) used[line.operands[o]] = 1;
+    }
+    std::vector<int> moved(used.size(), 0);
+    int kept = 0;
+    for (size_t i = 0; i < used.size(); ++i) moved[i] = used[i] ? kept++ : 0;
+    std::vector<TensorLine> kept_tensors;
+    std::vector<ValueLine> kept_values;
+    std::vector<Estimate> kept_estimates;
+    for (size_t i = 0; i < used.size(); ++i) {
+      if (!used[i]) continue;
+      kept_estimates.push_back(estimates_[i]);
+      if (int(i) < tensors) {
+        kept_tensors.push_back(result_.tensors[i]);
+        continue;
+      }
+      ValueLine line = result_.values[int(i) - tensors];
+      for (int& operand : line.operands) operand = moved[operand];
+      kept_values.push_back(line);
+    }
+    result_.tensors = kept_tensors, result_.values = kept_values, estimates_ = kept_estimates;
+    for (OutputLine& output : result_.outputs) output.value = moved[output.value];
+  }
+
+  /// Values that the forward writes and the backward reads.
+  void choose_saved() {
+    if (next_setting() % 4 != 3) return;
+    const int tensors = int(result_.tensors.size());
+    for (size_t i = 0; i < result_.values.size(); ++i) {
+      const Estimate& estimate = estimates_[tensors + i];
+      if (!result_.values[i].named || !estimate.tile || !(estimate.axes & head_bit)) continue;
+      std::string& saved = result_.options["save"];
+      saved += (saved.empty() ? "" : ",") + result_.name(tensors + int(i));
+      if (next_setting() % 2 == 0) return;
+    }
+  }
+
+  const Recipe& recipe_;
+  size_t at_ = 0;
+  Sketch result_;
+  std::vector<Estimate> estimates_;  // tensors, then values
+};
+
+}  // namespace
+
+Sketch sketch_of(const Recipe& recipe) { return Sketcher(recipe).sketch(); }
+
+}  // namespace kdagen::fuzz

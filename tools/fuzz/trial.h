@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// One random spec, tried: float64 derived against finite differences, rewritten against unrewritten, float32 within the
+// error analysis, and, where a text is emitted, the text with all of the emulator's checks, or on a device.
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "tools/fuzz/sketch.h"
+
+namespace kdagen::fuzz {
+
+struct TrialOptions {
+  std::string on = "cpu";  ///< cpu, emulator or cuda
+  uint64_t seed = 1;       ///< of the inputs and the schedules
+  /// Applied to every emitted text; nothing if empty. For tests: a fault put into a text must be found.
+  std::function<std::string(std::string)> edit;
+};
+
+struct Outcome {
+  enum Kind { passed, refused, failed } kind = passed;
+  std::string reason;  ///< why it was refused, or what is wrong
+};
+
+/// Errors of the toolchain pass through.
+Outcome try_sketch(const Sketch& sketch, const TrialOptions& options);
+
+}  // namespace kdagen::fuzz
