@@ -267,6 +267,11 @@ class Orderer {
     } else if (is_pointwise(op)) {
       for (Value operand : op->getOperands()) need(operand, map);
       target(value).push_back({Kind::Pointwise, map, op, value, -1, ""});
+    } else if (reduces(op, AxisRole::Feature)) {  // of parameters: every row of lanes has the whole sum
+      for (Value operand : register_operands(op)) need(operand, Map::Row);
+      target(value).push_back({Kind::RowReduce, Map::Row, op, value, -1, ""});
+    } else if (!isa<ConstantOp, IndexOp>(op)) {
+      throw KdagenBug("schedule: a value is needed that no statement makes");
     }
     make_available(value, map);
   }

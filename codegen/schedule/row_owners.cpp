@@ -51,8 +51,8 @@ class Statements {
   void need(Value value) {
     Operation* op = value.getDefiningOp();
     if (ops_.contains(op) || isa<ConstantOp, IndexOp>(op) || !done_.insert(value).second) return;
-    for (Value operand : op->getOperands()) need(operand);
-    Kind kind = isa<InputOp>(op) ? Kind::Load : Kind::Pointwise;
+    for (Value operand : register_operands(op)) need(operand);
+    Kind kind = isa<InputOp>(op) ? Kind::Load : reduces(op, AxisRole::Feature) ? Kind::RowReduce : Kind::Pointwise;
     (in_tile(value) ? program_.owner_statements : program_.prologue).push_back({kind, Map::Row, op, value, -1, ""});
   }
 
