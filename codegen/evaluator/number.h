@@ -155,8 +155,8 @@ inline Tracked relu(Tracked x) { return Tracked(relu(x.value), x.value + x.error
 inline Tracked abs(Tracked x) { return Tracked(std::fabs(x.value), x.error); }
 inline Tracked pow(Tracked a, Tracked b) {
   double z = std::pow(a.value, b.value);
-  double by_base = a.error == 0 ? 0 : std::fabs(b.value * z / a.value) * a.error;
-  double by_exponent = b.error == 0 ? 0 : std::fabs(z * std::log(std::fabs(a.value))) * b.error;
+  double by_base = a.error == 0 ? 0 : a.value == 0 ? std::pow(a.error, b.value) : std::fabs(b.value * z / a.value) * a.error;
+  double by_exponent = b.error == 0 || z == 0 ? 0 : std::fabs(z * std::log(std::fabs(a.value))) * b.error;
   return rounded(z, by_base + by_exponent, 8);
 }
 inline Tracked max(Tracked a, Tracked b) {

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "codegen/rewrite/products.h"
+#include "llvm/ADT/DenseSet.h"
 
 using namespace mlir;
 
@@ -179,7 +180,10 @@ class FactoredDecay {
         again |= partly;
         banned[summand] |= partly;
       }
-      if (!again) groups_.insert(groups_.end(), groups.begin(), groups.end());
+      if (again) continue;
+      groups_.insert(groups_.end(), groups.begin(), groups.end());
+      for (const Group& group : groups)
+        if (group.source) borrowed_[roots_[target].value].push_back(roots_[*group.source].value);
     }
   }
 
@@ -189,7 +193,8 @@ class FactoredDecay {
       bool worthwhile = group.source ? group.exponential || group.pairs.size() > 1 : group.exponential && group.pairs.size() > 1;
       bool shared = group.source.has_value();
       if (worthwhile && !group.pairs.empty() &&
-          (!best || std::pair(shared, group.pairs.size()) > std::pair(best->source.has_value(), best->pairs.size())))
+          (!best || std::pair(shared, group.pairs.size()) > std::pair(best->source.has_value(), best->pairs.size())) &&
+          !(shared && depends_on(roots_[*group.source].value, roots_[target].value)))
         best = group;
     };
     for (Value x : factors_of(target, taken)) {
@@ -198,6 +203,21 @@ class FactoredDecay {
       consider(group_with(target, taken, x, std::nullopt));
     }
     return best;
+  }
+
+  /// Whether `value` is computed from `on`, or will be by what has been grouped. Terms do not tell: they may cancel (a - a)
+  /// in a program that still computes both.
+  bool depends_on(Value value, Value on) const {
+    llvm::DenseSet<Value> visited;
+    SmallVector<Value> pending = {value};
+    while (!pending.empty()) {
+      Value next = pending.pop_back_val();
+      if (next == on) return true;
+      if (!visited.insert(next).second) continue;
+      llvm::append_range(pending, next.getDefiningOp()->getOperands());
+      if (auto it = borrowed_.find(next); it != borrowed_.end()) llvm::append_range(pending, it->second);
+    }
+    return false;
   }
 
   SmallVector<Value> factors_of(size_t target, ArrayRef<bool> taken) {
@@ -358,6 +378,7 @@ class FactoredDecay {
   RewriteReport& report_;
   std::vector<Root> roots_;
   std::vector<Group> groups_;
+  llvm::DenseMap<Value, SmallVector<Value>> borrowed_;  ///< by a target's value: the sources that its groups share terms of
   std::map<std::pair<size_t, size_t>, Value> shares_;  // by source root and term
   llvm::DenseMap<Value, Value> replaced_;
 };

@@ -79,15 +79,23 @@ Value normalised(Builder& build, const RowNorm& norm) {
   return build.mul(norm.x, norm.inv);
 }
 
-/// (dy - y*(scale*sum(dy*y)))*inv
+/// What varies along the axes of the norm's sum: it cannot be taken into the sum.
+bool varies_along(Value factor, ArrayAttr over) {
+  return llvm::any_of(over, [&](Attribute axis) { return type_of(factor).hasAxis(llvm::cast<StringAttr>(axis).getValue()); });
+}
+
+/// (dy - y*(scale*sum(dy*y)))*inv, times what varies along the sum's axes
 Value projected(Builder& build, const Correction& correction) {
   const RowNorm& norm = correction.norm;
   Value dy = divide(build, correction.summand, norm.x);
-  if (!correction.dy_scale.coefficient.is(1.0) || !correction.dy_scale.factors.empty())
-    dy = build_product(build, correction.dy_scale, dy);
+  Product inside = correction.dy_scale, outside;
+  for (Value factor : correction.dy_scale.factors)
+    if (varies_along(factor, norm.over) && inside.remove(factor)) outside.factors.push_back(factor);
+  if (!inside.coefficient.is(1.0) || !inside.factors.empty()) dy = build_product(build, inside, dy);
   Value y = normalised(build, norm);
   Value along = build.mul(build.sum(build.mul(dy, y), axes_of(norm.over)), norm.scale);
-  return build.mul(build.sub(dy, build.mul(y, along)), norm.inv);
+  Value result = build.mul(build.sub(dy, build.mul(y, along)), norm.inv);
+  return outside.factors.empty() ? result : build_product(build, outside, result);
 }
 
 struct Projection {

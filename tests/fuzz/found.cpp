@@ -76,6 +76,49 @@ TEST(FoundByRandomSpecs, AnOutputThatVanishes) {
   EXPECT_TRUE(report.pass()) << to_text(report);
 }
 
+// A factor that varies along the row, v's own exponential, was taken into the row's sum of a norm's gradient.
+TEST(FoundByRandomSpecs, ANormOfWhatAnExponentialMultiplies) {
+  for (const char* type : {"f32", "bf16"}) {
+    const CheckReport report = checked(
+        [](Spec& s, const Options&, Axis t, Axis h, Axis d) {
+          Value x = s.input("x", {t, h, d});
+          Value p = s.param("p", {h, d});
+          Value v = x * exp2(sigmoid(x));
+          s.output("y", v * rmsnorm(exp(tanh(p)) * (v + p), d));
+        },
+        type);
+    EXPECT_TRUE(report.pass()) << to_text(report);
+  }
+}
+
+// Terms that cancel hid that a sum was computed from the value that was to be built of it.
+TEST(FoundByRandomSpecs, ADecayOfADifferenceOfEqualGates) {
+  const CheckReport report = checked(
+      [](Spec& s, const Options&, Axis t, Axis h, Axis d) {
+        Value x = s.input("x", {t, h, d});
+        Value a = x * x, b = a * a;
+        Value g = cumsum(-0.25 * sigmoid(b), t);
+        Value v = b * detach(g), u = v * v * 0x1p-18, w = u * u;
+        Value zero = g - g;
+        s.output("y", w);
+        s.output("z", zero);
+        s.output("u", w * exp2(zero * zero) * exp(-g) * 0x1p-10).dtype(f32);
+      },
+      "f32");
+  EXPECT_TRUE(report.pass()) << to_text(report);
+}
+
+// The derivative of a^2 at 0 is 0, not 0/0.
+TEST(FoundByRandomSpecs, APowerOfZero) {
+  const CheckReport report = checked(
+      [](Spec& s, const Options&, Axis t, Axis h, Axis d) {
+        Value x = s.input("x", {t, h, d});
+        s.output("y", pow(x * x - x * x, 2.0) + x).dtype(f32);
+      },
+      "f32");
+  EXPECT_TRUE(report.pass()) << to_text(report);
+}
+
 // A difference across a jump says nothing of the branch taken.
 TEST(FoundByRandomSpecs, AJumpBesideTheBasePoint) {
   const CheckReport report = checked(

@@ -89,6 +89,38 @@ kda.kernel "mean" "bwd" axes #axes parallel ["b", "n", "h"] sequential [] option
 // CHECK-NEXT: %[[NORM:.*]] = kda.mul %[[REST]], %[[INV]]
 // CHECK-NEXT: kda.add %[[DZ]], %[[NORM]]
 
+// a factor of both parts that varies along the row stays outside the row's sum
+kda.kernel "varying_factor" "bwd" axes #axes parallel ["b", "n", "h"] sequential [] options {} {
+  %x = kda.input "x" role "input" storage bf16 : !f
+  %w = kda.input "w" role "input" storage bf16 : !f
+  %x2 = kda.mul %x, %x : (!f, !f) -> !f
+  %s2 = kda.sum %x2 over ["d"] : (!f) -> !r
+  %inv = kda.rsqrt %s2 : (!r) -> !r
+  %dy = kda.input "dy" role "cotangent" storage f32 : !f
+  %dyx = kda.mul %dy, %x : (!f, !f) -> !f
+  %dinv = kda.sum %dyx over ["d"] : (!f) -> !r
+  %minus = kda.constant -1.0 [] : !k
+  %c0 = kda.mul %dinv, %minus : (!r, !k) -> !r
+  %i2 = kda.mul %inv, %inv : (!r, !r) -> !r
+  %i3 = kda.mul %i2, %inv : (!r, !r) -> !r
+  %du = kda.mul %c0, %i3 : (!r, !r) -> !r
+  %d2 = kda.mul %du, %x : (!r, !f) -> !f
+  %d1 = kda.mul %dy, %inv : (!f, !r) -> !f
+  %d2w = kda.mul %d2, %w : (!f, !f) -> !f
+  %d1w = kda.mul %d1, %w : (!f, !f) -> !f
+  %dx = kda.add %d2w, %d1w : (!f, !f) -> !f
+  kda.output %dx as "dx" role "gradient" storage bf16 axes ["b", "n", "t", "h", "d"] : !f
+}
+// CHECK-LABEL: "varying_factor"
+// CHECK: %[[W:.*]] = kda.input "w"
+// CHECK: %[[DY:.*]] = kda.input "dy"
+// CHECK: %[[Y:.*]] = kda.mul %{{.*}}, %{{.*}}
+// CHECK: %[[P:.*]] = kda.mul %[[DY]], %[[Y]]
+// CHECK: kda.sum %[[P]] over ["d"]
+// CHECK: kda.sub %[[DY]], %{{.*}}
+// CHECK: kda.mul %{{.*}}, %[[W]]
+// CHECK-NEXT: kda.output
+
 // ---- must not fire
 // the correction alone, and dy*inv of another dy
 kda.kernel "other_dy" "bwd" axes #axes parallel ["b", "n", "h"] sequential [] options {} {
