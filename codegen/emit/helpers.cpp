@@ -61,6 +61,19 @@ void print_row_dot(Writer& out, const Tiling& tiling) {
   out.line();
 }
 
+void print_column_numbers(Writer& out) {
+  out.open("struct ColumnNumbers");
+  out.line("float values[8];");
+  out.close(";");
+  out.open("KD_FUNCTION ColumnNumbers column_numbers(int lane)");
+  out.line("ColumnNumbers numbers;");
+  out.line("#pragma unroll");
+  out.line("for (int i = 0; i < 8; ++i) numbers.values[i] = static_cast<float>(column_of(lane, i));");
+  out.line("return numbers;");
+  out.close();
+  out.line();
+}
+
 void print_row_dot_one(Writer& out) {
   out.open("KD_FUNCTION float row_dot(const float (&x)[8], float y, int lane)");
   out.line("float all[8];");
@@ -129,6 +142,7 @@ void print_helpers(Writer& out, const Tiling& tiling, std::set<std::string> used
     out.line(fmt::format("KD_FUNCTION int column_of(int lane, int i) {{ return 4 * lane + (i < 4 ? i : {} + i - 4); }}", tiling.width / 2));
     out.line();
   }
+  if (used.count("column_numbers")) print_column_numbers(out);
   if (used.count("load_row")) print_row_access(out, tiling, true);
   if (used.count("store_row")) print_row_access(out, tiling, false);
   if (used.count("row_sum")) print_row_sum(out, tiling);

@@ -45,6 +45,7 @@ class StatementPrinter {
   void print_publish(const Statement& s);
   void print_fetch(const Statement& s);
   void print_row_reduce(const Statement& s);
+  std::string row_array(mlir::Value value, schedule::Map map);
   void print_scan_blocks(const Statement& s);
   void print_scan_carry(const Statement& s);
   void print_block_totals(const Statement& s);

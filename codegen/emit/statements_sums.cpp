@@ -12,12 +12,19 @@ using namespace kdagen::schedule;
 
 namespace kdagen::emit {
 
+/// A lane's eight columns of a value, as a helper takes them. Column numbers stand in no variable.
+std::string StatementPrinter::row_array(mlir::Value value, Map map) {
+  if (!value.getDefiningOp<IndexOp>()) return name(value, map);
+  helpers_.insert({"column_of", "column_numbers"});
+  return "column_numbers(lane).values";
+}
+
 void StatementPrinter::print_row_reduce(const Statement& s) {
   std::string variable = name(s.value, s.map);
   if (auto norm = mlir::dyn_cast<InverseNormOp>(s.op)) {
     bool normal = constant_scalar(norm.getEps())->value() >= 0x1p-125;  // the rsqrt's argument, whatever the row
     helpers_.insert({"row_dot", normal ? "row_inverse_norm" : "row_inverse_norm_to_zero"});
-    out_.line(fmt::format("const float {} = row_inverse_norm{}({}, {}, {}, lane);", variable, normal ? "" : "_to_zero", name(norm.getX(), s.map),
+    out_.line(fmt::format("const float {} = row_inverse_norm{}({}, {}, {}, lane);", variable, normal ? "" : "_to_zero", row_array(norm.getX(), s.map),
                           element(norm.getFactor(), s.map).text, element(norm.getEps(), s.map).text), tag(s.op));
     return;
   }
@@ -26,13 +33,13 @@ void StatementPrinter::print_row_reduce(const Statement& s) {
     mlir::Value a = register_operands(s.op)[0], b = register_operands(s.op)[1];
     if (!array(a, s.map)) std::swap(a, b);
     if (!array(b, s.map)) helpers_.insert("row_dot_one");
-    std::string second = array(b, s.map) ? name(b, s.map) : element(b, s.map).text;
-    out_.line(fmt::format("const float {} = row_dot({}, {}, lane);", variable, name(a, s.map), second), tag(s.op));
+    std::string second = array(b, s.map) ? row_array(b, s.map) : element(b, s.map).text;
+    out_.line(fmt::format("const float {} = row_dot({}, {}, lane);", variable, row_array(a, s.map), second), tag(s.op));
     return;
   }
   bool sum = mlir::isa<SumOp>(s.op);
   helpers_.insert(sum ? "row_sum" : "row_max");
-  out_.line(fmt::format("const float {} = {}({}, lane);", variable, sum ? "row_sum" : "row_max", name(s.op->getOperand(0), s.map)), tag(s.op));
+  out_.line(fmt::format("const float {} = {}({}, lane);", variable, sum ? "row_sum" : "row_max", row_array(s.op->getOperand(0), s.map)), tag(s.op));
 }
 
 namespace {

@@ -2,19 +2,25 @@
 // What random specs have found, each as small as it became.
 #include <gtest/gtest.h>
 
+#include "codegen/backend.h"
 #include "tests/common/spec_graph.h"
 #include "tools/check/check.h"
 
 namespace kdagen {
 namespace {
 
-/// A whole check in the evaluator, of a spec with inputs and outputs in `dtype`.
-CheckReport checked(const test::Body& body, const std::string& dtype, std::map<std::string, std::string> options = {}) {
+/// A whole check, of a spec with inputs and outputs in `dtype`, in the evaluator or of its texts on the emulator.
+CheckReport checked(const test::Body& body, const std::string& dtype, std::map<std::string, std::string> options = {}, const std::string& on = "cpu") {
   CheckRequest request;
   request.options = take_compile_options(options);
   request.options.grads = "f32";
   request.graph = test::graph_of(body, {{"dim", "16"}, {"chunk", "8"}, {"dtype", dtype}, {"out", dtype}});
   request.shape = check_shape(std::nullopt, {1, 9, 0, 4}, std::nullopt, 2);
+  request.on = on;
+  request.emit = [](Compilation& compilation) {
+    const emit::Emitted emitted = emit_kernel(compilation, "sm_90");
+    return emitted_subject(runtime::make_emulated_kernel(emitted.text, emitted.manifest), -1);
+  };
   return run_check(request);
 }
 
@@ -116,6 +122,18 @@ TEST(FoundByRandomSpecs, APowerOfZero) {
         s.output("y", pow(x * x - x * x, 2.0) + x).dtype(f32);
       },
       "f32");
+  EXPECT_TRUE(report.pass()) << to_text(report);
+}
+
+// The gradient of a row scalar that column numbers multiply: the text named an array that it did not have.
+TEST(FoundByRandomSpecs, ASumOfColumnNumbers) {
+  const CheckReport report = checked(
+      [](Spec& s, const Options&, Axis t, Axis h, Axis d) {
+        Value r = s.input("r", {t, h}), x = s.input("x", {t, h, d});
+        s.output("y", index(d) * r + x);
+        s.output("z", max(index(d), d) * r + sum(index(d), d));
+      },
+      "f32", {}, "emulator");
   EXPECT_TRUE(report.pass()) << to_text(report);
 }
 

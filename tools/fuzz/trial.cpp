@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "codegen/backend.h"
+#include "runtime/compile.h"
 #include "runtime/device.h"
 #include "runtime/kernel.h"
 #include "tools/check/bits.h"
@@ -75,6 +76,8 @@ class Trial {
     try {
       const CheckReport report = run_check(request_);
       return report.pass() ? Outcome{} : Outcome{Outcome::failed, failures(report)};
+    } catch (const runtime::CompileError& error) {  // a text that a compiler refuses
+      return {Outcome::failed, error.what()};
     } catch (const ToolchainError&) {
       throw;
     } catch (const std::exception& error) {  // what was compiled once must be compiled again, and run
