@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <csignal>
 #include <memory>
 
 #include <fmt/format.h>
@@ -11,9 +12,20 @@
 namespace kdagen::cli {
 namespace {
 
+volatile std::sig_atomic_t interrupted = 0;
+
+/// A line a failure; a count on terminals.
+void show_progress(const fuzz::FuzzReport& report, size_t& known) {
+  for (; known < report.failures.size(); ++known)
+    fmt::print(stderr, "seed {} fails: {}\n", report.failures[known].replay, report.failures[known].reason);
+  if (::isatty(STDERR_FILENO)) fmt::print(stderr, "\r{} specs, {} failed ", report.specs(), known);
+}
+
 int run(fuzz::FuzzRequest request, bool json) {
-  if (::isatty(STDERR_FILENO))
-    request.progress = [](int64_t done, int64_t failed) { fmt::print(stderr, "\r{} specs, {} failed ", done, failed); };
+  size_t known = 0;
+  request.progress = [&](const fuzz::FuzzReport& report) { show_progress(report, known); };
+  for (int signal : {SIGINT, SIGTERM}) std::signal(signal, [](int) { interrupted = 1; });
+  request.stop = [] { return interrupted != 0; };
   const fuzz::FuzzReport report = fuzz::run_fuzz(request);
   if (::isatty(STDERR_FILENO)) fmt::print(stderr, "\r\033[K");
   if (json) fmt::print("{}\n", to_json(report).dump(2));

@@ -49,7 +49,7 @@ class Fuzzer {
     } else {
       for (int64_t i = 0; i < request_.count && !is_over() && int64_t(report_.failures.size()) < request_.stop_at_failures; ++i) {
         try_seed(seed_of(request_.seed, i));
-        if (request_.progress) request_.progress(i + 1, int64_t(report_.failures.size()));
+        if (request_.progress) request_.progress(report_);
       }
     }
     report_.seconds = elapsed();
@@ -58,7 +58,7 @@ class Fuzzer {
 
  private:
   double elapsed() const { return std::chrono::duration<double>(Clock::now() - begun_).count(); }
-  bool is_over() const { return request_.seconds && elapsed() >= *request_.seconds; }
+  bool is_over() const { return (request_.seconds && elapsed() >= *request_.seconds) || (request_.stop && request_.stop()); }
 
   Outcome outcome(const Sketch& sketch, uint64_t seed) const { return try_sketch(sketch, {request_.on, seed, request_.edit}); }
 

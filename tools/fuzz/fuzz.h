@@ -14,6 +14,8 @@
 
 namespace kdagen::fuzz {
 
+struct FuzzReport;
+
 struct FuzzRequest {
   std::string on = "cpu";  ///< cpu, emulator or cuda
   uint64_t seed = 1;
@@ -21,7 +23,8 @@ struct FuzzRequest {
   std::optional<double> seconds;       ///< none is begun after this, and shrinking ends
   int64_t stop_at_failures = 20;       ///< enough to look at
   std::optional<uint64_t> replay;      ///< the one spec of this seed, as a report names it
-  std::function<void(int64_t done, int64_t failed)> progress;
+  std::function<void(const FuzzReport&)> progress;  ///< called after each spec
+  std::function<bool()> stop;  ///< asked before each; the report is of what was done
   std::function<std::string(std::string)> edit;  ///< of TrialOptions
 };
 
