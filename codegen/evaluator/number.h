@@ -4,6 +4,7 @@
 //
 // Running error analysis: beside a value z = f(x_1, ..) stands e(z) >= |z computed in float32 - z|, to first order
 //   e(z) = sum_i |df/dx_i| e(x_i) + c u |z| + min(|z|, tiny),    u = 2^-24, tiny = 2^-150,
+// df/dx_i at its largest within e(x_i): a bf16 that rounds the other way, or a comparison decided otherwise, is no small error;
 // where c is the op's own error in units of u: 1 for a correctly rounded op, 4 for 2^x, 2 for 1/x and 3.04 for rsqrt (the
 // approximate instructions' 2^-22, 2^-23, 2^-22.4), 2 to 8 for library functions; 0 for neg, abs, select, min, max, relu,
 // clamp, comparisons, shifts and stored inputs. min(|z|, tiny) covers subnormal results and leaves an exact 0 exact.
@@ -44,9 +45,12 @@ inline double product_error(Tracked a, Tracked b) {
 }
 inline Tracked operator*(Tracked a, Tracked b) { return rounded(a.value * b.value, product_error(a, b)); }
 /// e = (e(a) + |a/b| e(b)) / |b|
+/// 1/(1-r), the largest a reciprocal can grow by where its operand is off by the part r; 1 where that says nothing.
+inline double growth(double r) { return r <= 0.5 ? 1 / (1 - r) : 1; }
+inline double relative_error(Tracked x) { return x.error / std::fabs(x.value); }
 inline Tracked operator/(Tracked a, Tracked b) {
   double z = a.value / b.value;
-  return rounded(z, (a.error + std::fabs(z) * b.error) / std::fabs(b.value));
+  return rounded(z, (a.error + std::fabs(z) * b.error) / std::fabs(b.value) * growth(relative_error(b)));
 }
 inline Tracked multiply_add(Tracked x, Tracked y, Tracked c) {
   return rounded(x.value * y.value + c.value, product_error(x, y) + c.error);
@@ -109,14 +113,19 @@ Real round(Real x, const Storage& storage) { return Real(round_to(x, storage)); 
 // ---- with a running error ----------------------------------------------------------------------------------------
 inline Tracked exp2(Tracked x) {
   double z = std::exp2(x.value);
-  return rounded(z, z * std::numbers::ln2 * x.error, 4);
+  return rounded(z, z * std::expm1(std::numbers::ln2 * x.error), 4);
 }
 inline Tracked exp(Tracked x) {
   double z = std::exp(x.value);
-  return rounded(z, z * x.error, 4);
+  return rounded(z, z * std::expm1(x.error), 4);
 }
-inline Tracked log(Tracked x) { return rounded(std::log(x.value), x.error / std::fabs(x.value), 2); }
-inline Tracked log1p(Tracked x) { return rounded(std::log1p(x.value), x.error / std::fabs(1 + x.value), 2); }
+inline Tracked log(Tracked x) {
+  return rounded(std::log(x.value), relative_error(x) * growth(relative_error(x)), 2);
+}
+inline Tracked log1p(Tracked x) {
+  const double r = x.error / std::fabs(1 + x.value);
+  return rounded(std::log1p(x.value), r * growth(r), 2);
+}
 /// |sqrt(x+e) - sqrt(x)| <= sqrt(e) also where the derivative is infinite.
 inline Tracked sqrt(Tracked x) {
   double z = std::sqrt(x.value);
@@ -124,32 +133,33 @@ inline Tracked sqrt(Tracked x) {
 }
 inline Tracked rsqrt(Tracked x) {
   double z = 1 / std::sqrt(x.value);
-  return rounded(z, 0.5 * z * z * z * x.error, 3.04);
+  const double r = growth(relative_error(x));
+  return rounded(z, 0.5 * z * z * z * x.error * r * std::sqrt(r), 3.04);
 }
 inline Tracked rcp(Tracked x) {
   double z = 1 / x.value;
-  return rounded(z, z * z * x.error, 2);
+  return rounded(z, z * z * x.error * growth(relative_error(x)), 2);
 }
 /// e = 2^(-|x| log2e) is off by (4 + 2|x|)u: instruction, rounded constant and rounded product. d ln(sigmoid)/d ln(e) is
 /// sigmoid(-x) in size; 1 + e, its reciprocal and the product add 1 + 2 + 1.
 inline Tracked sigmoid(Tracked x) {
   double z = sigmoid(x.value), other = sigmoid(-x.value);
-  return rounded(z, z * other * x.error, other * (4 + 2 * std::fabs(x.value)) + 4);
+  return rounded(z, z * std::expm1(std::min(1.0, other * std::exp(x.error)) * x.error), other * (4 + 2 * std::fabs(x.value)) + 4);
 }
 /// sigmoid'' = sigmoid' (1 - 2 sigmoid) = -sigmoid' tanh(x/2), and that tanh is also d ln(e r^2)/d ln(e).
 inline Tracked sigmoid_grad(Tracked x) {
   double z = sigmoid_grad(x.value), slope = std::fabs(std::tanh(0.5 * x.value));
-  return rounded(z, z * slope * x.error, slope * (4 + 2 * std::fabs(x.value)) + 8);
+  return rounded(z, z * std::expm1(std::min(1.0, slope + x.error) * x.error), slope * (4 + 2 * std::fabs(x.value)) + 8);
 }
 /// The log1p part is off by 2u of itself and by e/(1+e) times e's relative error.
 inline Tracked softplus(Tracked x) {
   double size = std::fabs(x.value), e = std::exp(-size), part = std::log1p(e);
   double own = unit_roundoff * (2 * part + e / (1 + e) * (4 + 2 * size));
-  return rounded(std::max(x.value, 0.0) + part, sigmoid(x.value) * x.error + own);
+  return rounded(std::max(x.value, 0.0) + part, sigmoid(x.value + x.error) * x.error + own);
 }
 inline Tracked tanh(Tracked x) {
   double z = std::tanh(x.value);
-  return rounded(z, (1 - z * z) * x.error, 4);
+  return rounded(z, std::min(1.0, (1 - z * z) * std::exp(2 * x.error)) * x.error, 4);
 }
 inline Tracked relu(Tracked x) { return Tracked(relu(x.value), x.value + x.error < 0 ? 0.0 : x.error); }
 inline Tracked abs(Tracked x) { return Tracked(std::fabs(x.value), x.error); }
@@ -184,17 +194,18 @@ inline Tracked round_in_float_only(Tracked x, const Storage& storage) {
   return Tracked(x.value, x.error + storage.unit() * std::fabs(x.value) + std::min(std::fabs(x.value), storage.tiny()));
 }
 
-/// Truth values: an error of 1 where the float32 program may decide otherwise.
+/// Truth values: an error of 1 where the float32 program may decide otherwise; of 2^25, which leaves 1 in units of float64,
+/// where another program in float64 may.
 inline Tracked decided(bool value, Tracked a, Tracked b) {
-  const double reach = a.error + b.error;
-  return Tracked(value, reach > 0 && std::fabs(a.value - b.value) <= reach ? 1 : 0);
+  const double reach = a.error + b.error, gap = std::fabs(a.value - b.value);
+  return Tracked(value, reach == 0 || gap > reach ? 0 : gap > 0x1p-25 * reach ? 1 : 0x1p25);
 }
 inline Tracked less(Tracked a, Tracked b) { return decided(a.value < b.value, a, b); }
 inline Tracked less_equal(Tracked a, Tracked b) { return decided(a.value <= b.value, a, b); }
 inline Tracked equal(Tracked a, Tracked b) { return a.value == b.value ? Tracked(1) : decided(false, a, b); }
 inline Tracked select(Tracked condition, Tracked a, Tracked b) {
   const Tracked taken = condition.value != 0 ? a : b;
-  return condition.error == 0 ? taken : Tracked(taken.value, std::fabs(a.value - b.value) + std::max(a.error, b.error));
+  return condition.error == 0 ? taken : Tracked(taken.value, condition.error * std::fabs(a.value - b.value) + std::max(a.error, b.error));
 }
 
 template <class Number>

@@ -114,6 +114,29 @@ TEST(FoundByRandomSpecs, ADecayOfADifferenceOfEqualGates) {
   EXPECT_TRUE(report.pass()) << to_text(report);
 }
 
+// The same number twice, by mathematics: in float64 too rounding decides which is the smaller.
+TEST(FoundByRandomSpecs, AComparisonOfEqualNumbers) {
+  const CheckReport report = checked(
+      [](Spec& s, const Options&, Axis t, Axis h, Axis d) {
+        Value x = s.input("x", {t, h, d});
+        Value a = l2norm(x * x * x, d, 1e-3), b = a * exp2(last(a, t) - a) * exp2(a - last(a, t));
+        s.output("y", select(b < a, b, 3.0 * a)).dtype(f32);
+      },
+      "f32");
+  EXPECT_TRUE(report.pass()) << to_text(report);
+}
+
+// 2^-x of a number that rounds to one or the other neighbour in bf16 is off by more than its slope says.
+TEST(FoundByRandomSpecs, AnExponentialOfARoundedNumber) {
+  const CheckReport report = checked(
+      [](Spec& s, const Options&, Axis t, Axis h, Axis d) {
+        Value x = s.input("x", {t, h, d});
+        s.output("y", exp2(-round(exp2(sigmoid(x)), bf16))).dtype(f32);
+      },
+      "f32");
+  EXPECT_TRUE(report.pass()) << to_text(report);
+}
+
 // The derivative of a^2 at 0 is 0, not 0/0.
 TEST(FoundByRandomSpecs, APowerOfZero) {
   const CheckReport report = checked(
