@@ -21,6 +21,7 @@ FuzzReport slice(const std::string& on, int64_t count, double seconds) {
 void expect_sound(const FuzzReport& report) {
   EXPECT_TRUE(report.failures.empty()) << to_text(report);
   EXPECT_GT(report.passed, 0);
+  EXPECT_LE(report.undecided, report.specs() / 50);
   EXPECT_GT(report.passed, report.specs() * 4 / 5) << to_text(report);
 }
 

@@ -67,6 +67,7 @@ class Fuzzer {
     const Sketch sketch = sketch_of(drawn.value());
     const Outcome found = outcome(sketch, seed);
     if (found.kind == Outcome::refused) ++report_.refused[wording(found.reason)];
+    if (found.kind == Outcome::undecided) ++report_.undecided;
     if (found.kind == Outcome::passed) count_passed(sketch);
     if (found.kind == Outcome::failed) report_.failures.push_back(shrunk(drawn, found, seed));
   }
@@ -98,7 +99,7 @@ class Fuzzer {
 }  // namespace
 
 int64_t FuzzReport::specs() const {
-  int64_t count = passed + int64_t(failures.size());
+  int64_t count = passed + undecided + int64_t(failures.size());
   for (const auto& [reason, number] : refused) count += number;
   return count;
 }
@@ -110,7 +111,7 @@ nlohmann::ordered_json to_json(const FuzzReport& report) {
   for (const Failure& failure : report.failures)
     failures.push_back({{"replay", failure.replay}, {"reason", failure.reason}, {"small_reason", failure.small_reason},
                         {"spec", failure.spec}, {"arguments", failure.arguments}});
-  return {{"on", report.on}, {"seed", report.seed}, {"specs", report.specs()}, {"passed", report.passed}, {"refused", report.refused},
+  return {{"on", report.on}, {"seed", report.seed}, {"specs", report.specs()}, {"passed", report.passed}, {"undecided", report.undecided}, {"refused", report.refused},
           {"operations", report.operations}, {"forms", report.forms}, {"seconds", report.seconds}, {"failures", failures}};
 }
 
@@ -123,8 +124,8 @@ std::string to_text(const FuzzReport& report) {
     text += fmt::format("refused {:>6} {}\n", count, reason);
     refused += count;
   }
-  return text + fmt::format("fuzz on {}, seed {}: {} specs of {} operations, {} passed, {} refused, {} failed, {:.0f} s\n", report.on,
-                            report.seed, report.specs(), report.operations, report.passed, refused, report.failures.size(), report.seconds);
+  return text + fmt::format("fuzz on {}, seed {}: {} specs of {} operations, {} passed, {} refused, {} undecided, {} failed, {:.0f} s\n", report.on,
+                            report.seed, report.specs(), report.operations, report.passed, refused, report.undecided, report.failures.size(), report.seconds);
 }
 
 }  // namespace kdagen::fuzz

@@ -39,7 +39,7 @@ struct Failure {
 struct FuzzReport {
   std::string on;
   uint64_t seed = 0;
-  int64_t passed = 0, operations = 0;
+  int64_t passed = 0, undecided = 0, operations = 0;
   double seconds = 0;
   std::map<std::string, int64_t> refused;  ///< reasons without line numbers
   std::map<std::string, int64_t> forms;    ///< how many specs that passed hold an expression
@@ -51,7 +51,7 @@ struct FuzzReport {
 /// Errors of the toolchain pass through.
 FuzzReport run_fuzz(const FuzzRequest& request);
 
-/// {"on","seed","specs","passed","refused":{reason:count},"operations","forms":{expression:count},"seconds",
+/// {"on","seed","specs","passed","undecided","refused":{reason:count},"operations","forms":{expression:count},"seconds",
 ///  "failures":[{"replay","reason","small_reason","spec","arguments"}]}
 nlohmann::ordered_json to_json(const FuzzReport& report);
 /// Every failure with its spec, and a last line that sums up.

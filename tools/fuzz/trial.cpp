@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/fuzz/trial.h"
 
+#include <cmath>
 #include <random>
 
 #include <fmt/format.h>
@@ -75,7 +76,7 @@ class Trial {
     }
     try {
       const CheckReport report = run_check(request_);
-      return report.pass() ? Outcome{} : Outcome{Outcome::failed, failures(report)};
+      return report.pass() ? Outcome{} : Outcome{is_undecided(report) ? Outcome::undecided : Outcome::failed, failures(report)};
     } catch (const runtime::CompileError& error) {  // a text that a compiler refuses
       return {Outcome::failed, error.what()};
     } catch (const ToolchainError&) {
@@ -122,6 +123,18 @@ class Trial {
   }
 
   static std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
+
+  /// Whatever is not ok is a number without a bound.
+  static bool is_undecided(const CheckReport& report) {
+    for (const CheckRun& run : report.runs) {
+      if (!run.failure.empty()) return false;
+      for (const Verdict& verdict : run.outputs) {
+        const bool bounded = std::isfinite(verdict.rel_bound) && std::isfinite(verdict.max_bound);
+        if (!verdict.ok && (bounded || !std::isfinite(verdict.rel_l2))) return false;
+      }
+    }
+    return true;
+  }
 
   static std::string failures(const CheckReport& report) {
     std::string text;
