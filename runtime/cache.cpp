@@ -5,8 +5,6 @@
 
 #include <algorithm>
 #include <cctype>
-#include <cerrno>
-#include <cstring>
 
 #include <fmt/format.h>
 #define XXH_INLINE_ALL
@@ -20,8 +18,6 @@
 
 namespace kdagen::runtime {
 namespace {
-
-constexpr std::chrono::milliseconds lock_patience = std::chrono::minutes(2);
 
 bool is_digest(std::string_view text) {
   return text.size() == 32 && std::all_of(text.begin(), text.end(),
@@ -57,15 +53,20 @@ nlohmann::json metadata(const CacheKey& key, const CachedObject& object) {
           {"info", object.info}};
 }
 
+std::string make_private_folders(std::filesystem::path folder, const std::filesystem::path& below) {
+  std::string problem = make_private_folder(folder);
+  for (const std::filesystem::path& step : below)
+    if (problem.empty()) problem = make_private_folder(folder /= step);
+  return problem;
+}
+
 // Files that are there already, with the right text, are left alone. Returns what failed.
 std::string unpack_into(const std::filesystem::path& folder, std::span<const EmbeddedFile> files) {
   for (const EmbeddedFile& file : files) {
     const std::filesystem::path path = folder / file.path;
-    std::string error;
+    std::string error = make_private_folders(folder, std::filesystem::path(file.path).parent_path());
+    if (!error.empty()) return error;
     if (read_file(path, error, true) == file.text) continue;
-    std::error_code ignored;
-    std::filesystem::create_directories(path.parent_path(), ignored);
-    std::filesystem::permissions(folder, std::filesystem::perms::owner_all, ignored);
     error = replace_file(path, {file.text});
     if (!error.empty()) return error;
   }
@@ -151,19 +152,21 @@ CachedObject Cache::get(const CacheKey& key, const std::function<CachedObject()>
     return object;
   };
   if (directory_.path.empty()) return built();
+  if (const std::string problem = make_private_folder(objects()); !problem.empty()) {
+    warn_once(fmt::format("the cache is not used: {}", problem));
+    return built();
+  }
   CachedObject object;
   std::string damage;
   if (read(key, object, damage)) return object;
-  if (::mkdir(objects().c_str(), 0700) != 0 && errno != EEXIST) {
-    warn_once(fmt::format("the cache is not used: cannot create {}: {}", objects().string(), std::strerror(errno)));
-    return built();
-  }
-  const KeyLock lock(with_extension(objects(), key, ".lock"), lock_patience);
+  const KeyLock lock(with_extension(objects(), key, ".lock"), patience_);
   damage.clear();  // it may have been another process's write, half seen
   if (read(key, object, damage)) return object;
   if (!damage.empty()) warn_once(fmt::format("a cache entry is damaged and made anew: {}", damage));
   object = built();
-  const std::string error = write(key, object);
+  // The holder will write the entry; two writers could leave one's bytes beside the other's hash.
+  const std::string error =
+      lock.state() == KeyLock::State::busy ? "another process holds the lock of an entry" : write(key, object);
   if (!error.empty()) {
     object.file.clear();
     warn_once(fmt::format("the cache is not used: {}", error));

@@ -2,6 +2,7 @@
 // Compiled objects on disk, found by everything they depend on. An entry is two files: <digest>.bin and <digest>.json,
 // the latter with the full key and the content's hash. Nothing is used that does not match both.
 #pragma once
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <mutex>
@@ -49,14 +50,15 @@ std::string hash_text(std::string_view bytes);
 /// Safe to use from several threads and processes at once.
 class Cache {
  public:
-  explicit Cache(CacheDirectory directory) : directory_(std::move(directory)) {}
+  explicit Cache(CacheDirectory directory, std::chrono::milliseconds patience = std::chrono::minutes(2))
+      : directory_(std::move(directory)), patience_(patience) {}
   /// The process's own, by choose_cache_directory on first use.
   static Cache& shared();
 
   const CacheDirectory& directory() const { return directory_; }
 
   /// The object of `key`. If there is none, `build` makes it, under a lock, so that of many processes that ask at once
-  /// one builds and the others wait (two minutes, then they build themselves). A damaged or foreign entry is reported
+  /// one builds and the others wait (as long as `patience`, then they build for themselves and write nothing). A damaged or foreign entry is reported
   /// by one warning and replaced; a folder that cannot be written by one warning and no entry. Errors of `build` pass
   /// through and leave nothing.
   CachedObject get(const CacheKey& key, const std::function<CachedObject()>& build);
@@ -79,6 +81,7 @@ class Cache {
   std::string write(const CacheKey& key, CachedObject& object);
 
   CacheDirectory directory_;
+  std::chrono::milliseconds patience_;
   std::mutex mutex_;
   TemporaryDirectory fallback_;  // for headers, when the cache takes none
 };

@@ -14,6 +14,7 @@
 
 #include "runtime/files.h"
 #include "runtime/process.h"
+#include "runtime/trust.h"
 #include "runtime/warn.h"
 
 namespace kdagen::runtime {
@@ -98,8 +99,14 @@ TemporaryDirectory::TemporaryDirectory(const std::vector<std::filesystem::path>&
   places.insert(places.end(), {"/tmp", "/var/tmp"});
   for (const bool spacious_only : {true, false})
     for (const std::filesystem::path& place : places) {
-      if (place.empty() || (spacious_only && !is_spacious(place))) continue;
-      path_ = make_temporary_in(place);
+      std::error_code error;
+      const std::filesystem::path real = std::filesystem::canonical(place, error);
+      if (error || (spacious_only && !is_spacious(real))) continue;
+      if (const std::string problem = way_problem(real); !problem.empty()) {
+        warn_once(fmt::format("no temporary files are put into {}: {}", place.string(), problem));
+        continue;
+      }
+      path_ = make_temporary_in(real);
       if (!path_.empty()) return;
     }
 }
@@ -116,19 +123,13 @@ TemporaryDirectory::~TemporaryDirectory() {
   std::filesystem::remove_all(path_, ignored);
 }
 
-std::string trust_problem(const std::filesystem::path& folder) {
+std::string make_private_folder(const std::filesystem::path& folder) {
+  if (::mkdir(folder.c_str(), 0700) == 0) return "";
+  if (errno != EEXIST) return fmt::format("cannot create {}: {}", folder.string(), std::strerror(errno));
   struct stat status {};
-  if (::stat(folder.c_str(), &status) != 0)
-    return fmt::format("cannot look at {}: {}", folder.string(), std::strerror(errno));
-  if (status.st_uid != ::geteuid())
-    return fmt::format("{} belongs to another user (id {}), who could plant code in it", folder.string(),
-                       status.st_uid);
-  const bool by_everyone = status.st_mode & S_IWOTH;
-  const bool by_other_group = (status.st_mode & S_IWGRP) && status.st_gid != ::getegid();
-  if (by_everyone || by_other_group)
-    return fmt::format("other users may write {} (mode {:o}) and could plant code in it; chmod 700 makes it usable",
-                       folder.string(), status.st_mode & 07777);
-  return "";
+  if (::lstat(folder.c_str(), &status) != 0) return fmt::format("cannot look at {}", folder.string());
+  if (!S_ISDIR(status.st_mode)) return fmt::format("{} is not a folder", folder.string());
+  return ownership_problem(status, folder.string());
 }
 
 CacheDirectory choose_cache_directory() {
@@ -138,8 +139,11 @@ CacheDirectory choose_cache_directory() {
   directory.path = choice.path;
   if (choice.path.empty()) directory.problem = "neither KDAGEN_CACHE_DIR, XDG_CACHE_HOME nor HOME names a folder";
   if (directory.problem.empty()) directory.problem = make_folders(choice.path);
-  if (directory.problem.empty()) directory.problem = trust_problem(choice.path);
-  if (directory.problem.empty()) directory.problem = write_problem(choice.path);
+  // The real path: a link on the way could lead elsewhere later.
+  std::error_code error;
+  if (directory.problem.empty()) directory.path = std::filesystem::canonical(choice.path, error);
+  if (directory.problem.empty()) directory.problem = trust_problem(directory.path);
+  if (directory.problem.empty()) directory.problem = write_problem(directory.path);
   if (directory.problem.empty()) {
     directory.persistent = true;
     return directory;

@@ -71,16 +71,19 @@ CompiledText compile_with_nvrtc(const Job& job) {
 CompiledText compile_with_nvcc(const Job& job, Cache& cache) {
   CompiledText result = start_result(job);
   const TemporaryDirectory work = cache.scratch();
-  const std::filesystem::path headers = cache.unpack(runtime_headers());
+  // nvcc writes the names it is given, and TMPDIR, into command lines of a shell: it gets none that somebody chose. They
+  // are relative, which also keeps the paths of this machine out of the object.
+  std::error_code failure;
+  std::filesystem::create_directory_symlink(cache.unpack(runtime_headers()), work.path() / "include", failure);
+  if (failure) throw ToolchainError(fmt::format("cannot write in {}: {}", work.path().string(), failure.message()));
   const std::string_view pieces[] = {job.text};
   const std::string error = write_file_atomically(work.path() / "kernel.cu", pieces, false);
   if (!error.empty()) throw ToolchainError(error);
-  std::vector<std::string> argv{job.compiler.path.string(), job.ptx ? "--ptx" : "--cubin", "-I", headers.string()};
+  std::vector<std::string> argv{job.compiler.path.string(), job.ptx ? "--ptx" : "--cubin", "-I", "include"};
   const std::vector<std::string> options = common_options(job);
   argv.insert(argv.end(), options.begin(), options.end());
-  // Relative names, so that no path of this machine gets into the object.
   argv.insert(argv.end(), {"-o", "kernel.out", "kernel.cu"});
-  const ProcessResult run = run_process(argv, {work.path(), compiler_environment(work.path())});
+  const ProcessResult run = run_process(argv, {work.path(), compiler_environment(".")});
   std::string read_error;
   auto image = read_file(work.path() / "kernel.out", read_error);
   if (run.exit_code != 0 || !image || image->empty())

@@ -15,6 +15,7 @@
 #include "runtime/nvrtc.h"
 #include "runtime/process.h"
 #include "runtime/toolkit.h"
+#include "runtime/trust.h"
 
 #ifndef KDAGEN_CUDA_ROOT
 #define KDAGEN_CUDA_ROOT ""
@@ -28,7 +29,10 @@ std::vector<std::filesystem::path> named_toolkits() {
   for (const std::string& root : {environment_variable("CUDA_HOME"), environment_variable("CUDA_PATH"),
                                   std::string("/usr/local/cuda"), std::string(KDAGEN_CUDA_ROOT)}) {
     std::error_code ignored;
-    if (!root.empty() && root[0] == '/' && std::filesystem::is_directory(root, ignored)) roots.emplace_back(root);
+    if (root.empty() || root[0] != '/' || !std::filesystem::is_directory(root, ignored)) continue;
+    // Known when kdagen was configured: on another machine this path may be anybody's.
+    if (root == KDAGEN_CUDA_ROOT && !way_problem(root).empty()) continue;
+    roots.emplace_back(root);
   }
   return roots;
 }
@@ -44,7 +48,7 @@ std::optional<std::filesystem::path> locate_nvcc() {
 
 std::string output_of(const std::vector<std::string>& argv) {
   const TemporaryDirectory scratch({Cache::shared().directory().path});  // nvcc wants one even to list its targets
-  const ProcessResult result = run_process(argv, {{}, compiler_environment(scratch.path())});
+  const ProcessResult result = run_process(argv, {scratch.path(), compiler_environment(".")});
   if (result.exit_code != 0)
     throw ToolchainError(
         fmt::format("{} ends with exit code {}:\n{}", fmt::join(argv, " "), result.exit_code, result.output));

@@ -6,10 +6,13 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cstdlib>
+#include <filesystem>
 #include <vector>
 
 #include <fmt/format.h>
+
+#include "runtime/process.h"
+#include "runtime/trust.h"
 
 namespace kdagen::runtime {
 namespace {
@@ -93,9 +96,14 @@ std::vector<Symbol> symbols(DriverFunctions& f) {
 
 void* open_library(DriverStatus& status) {
   std::vector<std::string> names{"libcuda.so.1", "libcuda.so"};
-  const char* chosen = std::getenv("KDAGEN_LIBCUDA");
-  if (chosen && *chosen) names = {chosen};
+  const std::string chosen = environment_variable("KDAGEN_LIBCUDA");
+  if (!chosen.empty()) names = {chosen};
   for (const std::string& name : names) {
+    if (name.find('/') != std::string::npos && std::filesystem::exists(name))
+      if (const std::string problem = execution_problem(name); !problem.empty()) {
+        status.reason = problem;
+        continue;
+      }
     if (void* library = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL)) {
       status.library = name;
       return library;
@@ -103,7 +111,7 @@ void* open_library(DriverStatus& status) {
     if (status.reason.empty()) status.reason = dlerror();
   }
   status.reason = fmt::format("no NVIDIA driver: {}", status.reason);
-  if (chosen && *chosen) status.reason += " (KDAGEN_LIBCUDA is set, so no other place was tried)";
+  if (!chosen.empty()) status.reason += " (KDAGEN_LIBCUDA is set, so no other place was tried)";
   return nullptr;
 }
 

@@ -11,6 +11,8 @@
 
 #include <fmt/format.h>
 
+#include "runtime/trust.h"
+
 namespace kdagen::runtime {
 namespace {
 
@@ -61,8 +63,7 @@ std::optional<std::string> read_file(const std::filesystem::path& path, std::str
   struct stat status {};
   if (::fstat(file.get(), &status) != 0) return fail(std::strerror(errno));
   if (!S_ISREG(status.st_mode)) return fail("not a regular file");
-  if (only_own && (status.st_uid != ::geteuid() || (status.st_mode & S_IWOTH)))
-    return fail("another user owns it or may write it");
+  if (only_own && !ownership_problem(status, "").empty()) return fail("another user owns it or may write it");
   std::string bytes(static_cast<std::size_t>(status.st_size), '\0');
   std::size_t filled = 0;
   while (filled < bytes.size()) {

@@ -26,8 +26,8 @@ class FileDescriptor {
   int fd_ = -1;
 };
 
-/// The bytes of a regular file, or nothing with the reason in `error`. With `only_own`, also not if another user owns
-/// it or everybody may write it.
+/// The bytes of a regular file, or nothing with the reason in `error`. With `only_own`, also not if it has an
+/// ownership_problem (trust.h).
 std::optional<std::string> read_file(const std::filesystem::path& path, std::string& error, bool only_own = false);
 
 /// Writes the pieces one after another to a private temporary (mode 0600, made 0666 & ~umask when `shared`) beside

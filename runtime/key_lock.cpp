@@ -28,20 +28,24 @@ KeyLock::KeyLock(std::filesystem::path file, std::chrono::milliseconds patience)
   const Clock::time_point end = Clock::now() + patience;
   auto pause = std::chrono::milliseconds(1);
   while (true) {
-    descriptor_ = FileDescriptor(::open(file_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+    descriptor_ = FileDescriptor(::open(file_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
     if (!descriptor_) return;
     while (::flock(descriptor_.get(), LOCK_EX | LOCK_NB) != 0) {
-      if ((errno != EWOULDBLOCK && errno != EINTR) || Clock::now() >= end) return;
+      if (errno != EWOULDBLOCK && errno != EINTR) return;
+      if (Clock::now() >= end) {
+        state_ = State::busy;
+        return;
+      }
       std::this_thread::sleep_for(pause);
       pause = std::min(pause * 2, std::chrono::milliseconds(50));
     }
     if (is_named(descriptor_.get(), file_)) break;
   }
-  held_ = true;
+  state_ = State::held;
 }
 
 KeyLock::~KeyLock() {
-  if (held_) ::unlink(file_.c_str());
+  if (state_ == State::held) ::unlink(file_.c_str());
 }
 
 }  // namespace kdagen::runtime

@@ -12,6 +12,7 @@
 #include "kdagen/error.h"
 #include "runtime/process.h"
 #include "runtime/toolkit.h"
+#include "runtime/trust.h"
 
 namespace kdagen::runtime {
 
@@ -43,7 +44,7 @@ void preload_builtins(const std::filesystem::path& folder) {
   std::error_code ignored;
   for (const auto& item : std::filesystem::directory_iterator(folder, ignored)) {
     const std::string name = item.path().filename().string();
-    if (name.starts_with("libnvrtc-builtins.so.")) dlopen(item.path().c_str(), RTLD_NOW | RTLD_GLOBAL);
+    if (name.starts_with("libnvrtc-builtins.so.") && execution_problem(item.path()).empty()) dlopen(item.path().c_str(), RTLD_NOW | RTLD_GLOBAL);
   }
 }
 
@@ -64,6 +65,9 @@ bool load_functions(void* library, Functions& f, std::string& reason) {
 
 std::unique_ptr<NvrtcLibrary> open_nvrtc(const std::string& name, std::string& reason) {
   const std::filesystem::path folder = std::filesystem::path(name).parent_path();
+  std::error_code ignored;
+  if (!folder.empty() && std::filesystem::exists(name, ignored)) reason = execution_problem(name);
+  if (!reason.empty()) return nullptr;
   if (!folder.empty()) preload_builtins(folder);
   void* handle = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!handle) {

@@ -15,6 +15,8 @@
 
 #include "kdagen/error.h"
 #include "runtime/files.h"
+#include "runtime/trust.h"
+#include "runtime/warn.h"
 
 extern char** environ;
 
@@ -98,28 +100,35 @@ ProcessResult run_process(const std::vector<std::string>& argv, const ProcessOpt
 }
 
 std::map<std::string, std::string> compiler_environment(const std::filesystem::path& scratch) {
-  return {{"LC_ALL", "C"},           {"TMPDIR", scratch.string()}, {"NVCC_PREPEND_FLAGS", ""},
-          {"NVCC_APPEND_FLAGS", ""}, {"NVCC_CCBIN", ""},           {"CPATH", ""},
-          {"C_INCLUDE_PATH", ""},    {"CPLUS_INCLUDE_PATH", ""},   {"GCC_EXEC_PREFIX", ""},
-          {"COMPILER_PATH", ""},     {"LIBRARY_PATH", ""}};
+  std::map<std::string, std::string> variables{{"LC_ALL", "C"}, {"TMPDIR", scratch.string()}};
+  for (const char* name : {"NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS", "NVCC_CCBIN", "CPATH", "C_INCLUDE_PATH",
+                           "CPLUS_INCLUDE_PATH", "GCC_EXEC_PREFIX", "COMPILER_PATH", "LIBRARY_PATH", "LD_RUN_PATH",
+                           "CCC_OVERRIDE_OPTIONS", "DEPENDENCIES_OUTPUT", "SUNPRO_DEPENDENCIES"})
+    variables[name] = "";
+  return variables;
 }
 
 std::optional<std::filesystem::path> find_program(const std::string& name) {
   const auto executable = [](const std::filesystem::path& path) {
     std::error_code error;
-    return std::filesystem::is_regular_file(path, error) && ::access(path.c_str(), X_OK) == 0;
+    if (!std::filesystem::is_regular_file(path, error) || ::access(path.c_str(), X_OK) != 0) return false;
+    const std::string problem = execution_problem(path);
+    if (!problem.empty()) warn_once(fmt::format("{} is not run: {}", path.string(), problem));
+    return problem.empty();
   };
   if (name.empty()) return std::nullopt;
   if (name.find('/') != std::string::npos) {
     if (executable(name)) return name;
     return std::nullopt;
   }
-  std::string_view search = std::getenv("PATH") ? std::getenv("PATH") : "/usr/local/bin:/usr/bin:/bin";
+  std::string variable = environment_variable("PATH");
+  if (variable.empty()) variable = "/usr/local/bin:/usr/bin:/bin";
+  std::string_view search = variable;
   while (!search.empty()) {
     const std::size_t colon = std::min(search.find(':'), search.size());
     const std::string_view folder = search.substr(0, colon);
-    // An empty entry means the working directory, where whoever owns it could plant a compiler.
-    if (!folder.empty() && executable(std::filesystem::path(folder) / name))
+    // An empty or relative entry means a place below the working directory, where whoever owns that could plant a compiler.
+    if (folder.starts_with('/') && executable(std::filesystem::path(folder) / name))
       return std::filesystem::path(folder) / name;
     search.remove_prefix(std::min(colon + 1, search.size()));
   }
@@ -127,7 +136,7 @@ std::optional<std::filesystem::path> find_program(const std::string& name) {
 }
 
 std::string environment_variable(const char* name) {
-  const char* value = std::getenv(name);
+  const char* value = ::secure_getenv(name);  // not to be had by who runs a program with another's rights
   return value ? value : "";
 }
 

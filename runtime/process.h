@@ -23,14 +23,16 @@ struct ProcessOptions {
 /// Runs argv[0] (a path, or a name looked up in PATH) to its end. ToolchainError when it cannot be started.
 ProcessResult run_process(const std::vector<std::string>& argv, const ProcessOptions& options = {});
 
-/// Environment for a compiler: messages in English, temporary files in `scratch`, and none of the variables that would
-/// slip options or headers past the cache key.
+/// Environment for a compiler: messages in English, temporary files in `scratch` ("." for the working directory of a
+/// compiler that hands its names to a shell of its own), and none of the variables that would slip options, headers or
+/// files to write past the cache key.
 std::map<std::string, std::string> compiler_environment(const std::filesystem::path& scratch);
 
-/// An executable file: `name` itself if it has a slash, else the first in PATH.
+/// An executable file: `name` itself if it has a slash, else the first in the absolute folders of PATH. One that everybody
+/// could have put there (trust.h) is passed over with a warning.
 std::optional<std::filesystem::path> find_program(const std::string& name);
 
-/// The variable's value; empty when unset.
+/// The variable's value; empty when unset, and in a program that runs with another user's rights.
 std::string environment_variable(const char* name);
 
 }  // namespace kdagen::runtime

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <chrono>
 #include <cmath>
 #include <cstdlib>
 
@@ -21,7 +20,6 @@ namespace {
 using nlohmann::ordered_json;
 
 constexpr int schema = 1, most_log2_tiles = 62;
-constexpr std::chrono::seconds patience(60);
 
 /// Letters, digits and '-' of a device's name, and a hash of all of it.
 std::string file_name(const std::string& device, const std::string& arch, const std::string& kernel) {
@@ -87,21 +85,20 @@ double TuningEntry::median() const {
   return sorted.size() % 2 ? sorted[middle] : (sorted[middle - 1] + sorted[middle]) / 2;
 }
 
-TuningStore::TuningStore(std::filesystem::path cache_folder, std::string device, std::string arch, std::string kernel)
+TuningStore::TuningStore(std::filesystem::path cache_folder, std::string device, std::string arch, std::string kernel,
+                         std::chrono::milliseconds patience)
     : file_(cache_folder / "tuning" / file_name(device, arch, kernel)),
       device_(std::move(device)),
       arch_(std::move(arch)),
-      kernel_(std::move(kernel)) {
-  std::error_code ignored;  // shows when the file is written
-  std::filesystem::create_directories(file_.parent_path(), ignored);
-}
+      kernel_(std::move(kernel)),
+      patience_(patience) {}
 
 ordered_json TuningStore::empty() const {
   return {{"schema", schema}, {"device", device_}, {"arch", arch_}, {"kernel", kernel_}, {"tunings", ordered_json::array()}};
 }
 
-/// Needs the lock.
-ordered_json TuningStore::read() const {
+/// A file that is no store is moved aside if `locked`: without the lock it may be another one by then.
+ordered_json TuningStore::read(bool locked) const {
   std::error_code ignored;
   if (!std::filesystem::exists(std::filesystem::symlink_status(file_, ignored))) return empty();
   std::string damage;
@@ -113,6 +110,7 @@ ordered_json TuningStore::read() const {
       damage = error.what();
     }
   }
+  if (!locked) return empty();
   std::filesystem::path aside = file_;
   aside += ".damaged";
   std::filesystem::remove_all(aside, ignored);
@@ -122,9 +120,10 @@ ordered_json TuningStore::read() const {
 }
 
 ordered_json TuningStore::locked_read() const {
+  if (!make_private_folder(file_.parent_path()).empty()) return empty();  // told when something is to be written
   std::filesystem::path lock_file = file_;
-  const KeyLock lock(lock_file += ".lock", patience);
-  return read();
+  const KeyLock lock(lock_file += ".lock", patience_);
+  return read(lock.state() != KeyLock::State::busy);
 }
 
 std::vector<TuningEntry> TuningStore::entries(const TuningKey& key) const {
@@ -161,9 +160,13 @@ void TuningStore::reject(const TuningKey& key, const std::string& schedule, cons
 
 void TuningStore::change(const TuningKey& key, const std::string& schedule,
                          const std::function<void(ordered_json& entry)>& edit) const {
+  const auto give_up = [](const std::string& why) { warn_once(fmt::format("timings are not kept: {}", why)); };
+  if (const std::string problem = make_private_folder(file_.parent_path()); !problem.empty()) return give_up(problem);
   std::filesystem::path lock_file = file_;
-  const KeyLock lock(lock_file += ".lock", patience);
-  ordered_json content = read();
+  const KeyLock lock(lock_file += ".lock", patience_);
+  if (lock.state() == KeyLock::State::busy)
+    return give_up(fmt::format("another process has held {} for {} s", lock_file.string(), patience_.count() / 1000));
+  ordered_json content = read(true);
   ordered_json& tuning = find_or_add(
       content["tunings"], [&](const ordered_json& known) { return key_of(known) == key; },
       {{"text_hash", key.text_hash},
@@ -176,7 +179,7 @@ void TuningStore::change(const TuningKey& key, const std::string& schedule,
   const std::string text = content.dump(1) + "\n";
   const std::string_view pieces[] = {text};
   const std::string failure = write_file_atomically(file_, pieces, false);
-  if (!failure.empty()) warn_once(fmt::format("timings are not kept: {}", failure));
+  if (!failure.empty()) give_up(failure);
 }
 
 }  // namespace kdagen::runtime

@@ -2,6 +2,7 @@
 // Timings of a kernel's schedules on disk: one JSON file a device model and kernel, in the cache's folder. Every timing is
 // kept. What is read is advice: whoever uses a schedule from here compares its results with the default's first.
 #pragma once
+#include <chrono>
 #include <filesystem>
 #include <functional>
 #include <optional>
@@ -38,11 +39,13 @@ struct TuningEntry {
 };
 
 /// Safe to use from several processes at once: every change is made under a lock to what the file holds then, and the file
-/// is replaced whole. A file that cannot be understood, or belongs to another device or kernel, is moved aside to
+/// is replaced whole. If another process keeps the lock longer than `patience`, the change is given up with a warning; on
+/// a file system without locks two writers may lose each other's changes. A file that cannot be understood, or belongs to another device or kernel, is moved aside to
 /// <file>.damaged with one warning; a folder that cannot be written costs one warning and the timings.
 class TuningStore {
  public:
-  TuningStore(std::filesystem::path cache_folder, std::string device, std::string arch, std::string kernel);
+  TuningStore(std::filesystem::path cache_folder, std::string device, std::string arch, std::string kernel,
+              std::chrono::milliseconds patience = std::chrono::seconds(60));
 
   const std::filesystem::path& file() const { return file_; }
   /// Of exactly this key; in the order in which they were first added.
@@ -54,13 +57,14 @@ class TuningStore {
 
  private:
   nlohmann::ordered_json empty() const;
-  nlohmann::ordered_json read() const;
+  nlohmann::ordered_json read(bool locked) const;
   nlohmann::ordered_json locked_read() const;
   void change(const TuningKey& key, const std::string& schedule,
               const std::function<void(nlohmann::ordered_json& entry)>& edit) const;
 
   std::filesystem::path file_;
   std::string device_, arch_, kernel_;
+  std::chrono::milliseconds patience_;
 };
 
 }  // namespace kdagen::runtime

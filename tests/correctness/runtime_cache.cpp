@@ -12,6 +12,7 @@
 #include <gtest/gtest.h>
 
 #include "kdagen/error.h"
+#include "runtime/key_lock.h"
 #include "runtime/warn.h"
 #include "tests/common/scratch.h"
 
@@ -283,4 +284,29 @@ TEST_F(CacheTest, HeadersAreUnpackedAndRepaired) {
   spill(include / "kdagen/b.h", "int planted;");
   EXPECT_EQ(cache->unpack(files), include);
   EXPECT_EQ(slurp(include / "kdagen/b.h"), "int b;");
+}
+
+// Two writers of one entry could leave the bytes of one beside the hash of the other.
+TEST_F(CacheTest, WithoutTheLockNothingIsWritten) {
+  WithVariable named("KDAGEN_CACHE_DIR", folder.string());
+  Cache impatient(choose_cache_directory(), std::chrono::milliseconds(30));
+  get("b", "object B");  // makes the folder
+  const std::filesystem::path lock_file = entry("a", ".lock");
+  const auto build = [] {
+    CachedObject object;
+    object.bytes = "object A";
+    return object;
+  };
+  {
+    const KeyLock holder(lock_file, std::chrono::milliseconds(0));
+    ASSERT_EQ(holder.state(), KeyLock::State::held);
+    const CachedObject object = impatient.get(key_of("a"), build);
+    EXPECT_EQ(object.bytes, "object A");
+    EXPECT_TRUE(object.file.empty());
+    EXPECT_FALSE(std::filesystem::exists(entry("a", ".bin")));
+    EXPECT_TRUE(std::filesystem::exists(lock_file)) << "the lock is the holder's to remove";
+    ASSERT_EQ(warnings.size(), 1u);
+    EXPECT_NE(warnings[0].find("another process holds the lock"), std::string::npos);
+  }
+  EXPECT_FALSE(impatient.get(key_of("a"), build).file.empty());
 }

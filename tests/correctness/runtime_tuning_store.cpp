@@ -11,6 +11,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "runtime/key_lock.h"
 #include "runtime/warn.h"
 #include "tests/common/row_scale.h"
 #include "tests/common/scratch.h"
@@ -211,4 +212,27 @@ TEST_F(TuningStoreTest, AKilledWriterLeavesAWholeFile) {
   }
   EXPECT_TRUE(warnings.empty());
   EXPECT_FALSE(std::filesystem::exists(store().file().string() + ".damaged"));
+}
+
+// T082
+TEST_F(TuningStoreTest, AStoppedHolderOfTheLockLosesNothing) {
+  store().add_timing(key, "threads=128", 3);
+  const TuningStore impatient(place.path(), "Fake 90", "sm_90", "sample_fwd", std::chrono::milliseconds(30));
+  const std::filesystem::path file = store().file();
+  const std::string before = slurp(file);
+  {
+    const KeyLock holder(file.string() + ".lock", std::chrono::milliseconds(0));
+    ASSERT_EQ(holder.state(), KeyLock::State::held);
+    impatient.add_timing(key, "threads=256", 2);
+    EXPECT_EQ(slurp(file), before);
+    EXPECT_EQ(impatient.entries(key).size(), 1u);
+    ASSERT_EQ(warnings.size(), 1u);
+    EXPECT_THAT(warnings[0], HasSubstr("timings are not kept: another process has held"));
+    spill(file, "damage");  // which the holder may be about to replace
+    EXPECT_TRUE(impatient.entries(key).empty());
+    EXPECT_EQ(slurp(file), "damage");
+    spill(file, before);
+  }
+  impatient.add_timing(key, "threads=256", 2);
+  EXPECT_EQ(store().entries(key).size(), 2u);
 }

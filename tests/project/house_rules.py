@@ -9,6 +9,7 @@ SOURCE_SUFFIXES = {".cpp", ".h", ".cuh", ".td", ".cmake", ".py", ".mlir"}
 MAX_LINES = 400
 LONG_FILES = {"codegen/derive/Adjoints.td", "codegen/ir/KdaOps.td"}  # rule tables
 KERNEL_WORDS = re.compile(r"kda_k1|\bq_d\b|\bk_d\b|\bk_i\b|\bk_r\b|A_log|dt_bias")
+SHELLS = re.compile(r"\b(system|popen|wordexp|exec[lv]p?e?)\(")  # programs are run by runtime/process.h
 MACHINE_PATHS = re.compile(r"/(home|root|work)/|https?://(?!(www\.)?(apache\.org|llvm\.org|mlir\.llvm\.org|arxiv\.org|github\.com))")
 
 
@@ -39,6 +40,8 @@ def complaints(root: Path, name: str) -> list[str]:
             found.append(f"{name}:{number}: names a kernel or its tensors: {line.strip()}")
         if name != "tests/project/house_rules.py" and MACHINE_PATHS.search(line):
             found.append(f"{name}:{number}: path or address of one machine: {line.strip()}")
+        if path.suffix in {".cpp", ".h"} and path.parts[0] != "tests" and SHELLS.search(line):
+            found.append(f"{name}:{number}: runs a shell or a program by itself: {line.strip()}")
         if "\t" in line and is_source:
             found.append(f"{name}:{number}: tab")
         if is_source and line != line.rstrip():

@@ -38,12 +38,11 @@ std::vector<std::string> find_disassembler() {
 std::string disassemble(const std::string& cubin) {
   std::vector<std::string> command = find_disassembler();
   const runtime::TemporaryDirectory work = runtime::Cache::shared().scratch();
-  const std::filesystem::path file = work.path() / "kernel.cubin";
   const std::string_view pieces[] = {cubin};
-  if (const std::string failure = runtime::write_file_atomically(file, pieces, false); !failure.empty())
+  if (const std::string failure = runtime::write_file_atomically(work.path() / "kernel.cubin", pieces, false); !failure.empty())
     throw ToolchainError(failure);
-  command.push_back(file.string());
-  const runtime::ProcessResult result = runtime::run_process(command);
+  command.push_back("kernel.cubin");  // a name that no shell of the program's own can misread
+  const runtime::ProcessResult result = runtime::run_process(command, {work.path(), runtime::compiler_environment(".")});
   if (result.exit_code != 0)
     throw ToolchainError(fmt::format("{} refuses the cubin:\n{}", command.front(), result.output));
   return result.output;
