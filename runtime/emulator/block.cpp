@@ -2,7 +2,6 @@
 #include "runtime/emulator/block.h"
 
 #include <fmt/format.h>
-#include <sanitizer/asan_interface.h>
 #include <sys/mman.h>
 
 #include <bit>
@@ -37,7 +36,7 @@ StackPool::~StackPool() {
   munmap(reinterpret_cast<void*>(base_), bytes_);
 }
 
-void StackPool::forget_frames() { ASAN_UNPOISON_MEMORY_REGION(reinterpret_cast<void*>(base_), bytes_); }
+void StackPool::forget_frames() { emulator::forget_frames(reinterpret_cast<void*>(base_), bytes_); }
 
 Block::Block(KernelFunction kernel, const void* words, Dim3 dim, unsigned seed, bool check, Memory& memory, FaultLog& faults)
     : kernel_(kernel),
@@ -79,16 +78,21 @@ bool Block::run(Dim3 index, std::uint64_t number) {
   return !stopped_ && !live_ && !faults_.full();
 }
 
-void Block::switch_to(context::fcontext_t target, context::fcontext_t& left) {
+void Block::switch_to(context::fcontext_t target, const Stack& stack, context::fcontext_t& left) {
   Handover handover{this, &left};
+  void* frames = nullptr;
+  leave_for(stack, frames);
   const context::transfer_t from = context::jump_fcontext(target, &handover);
+  arrive(frames);
   *static_cast<Handover*>(from.data)->left = from.fctx;
 }
 
 void Block::fiber_main(context::transfer_t from) {
+  const Stack left = arrive(nullptr);
   const Handover handover = *static_cast<Handover*>(from.data);
   *handover.left = from.fctx;
   Block& block = *handover.block;
+  if (handover.left == &block.scheduler_) block.scheduler_stack_ = left;
   block.kernel_(block.words_);
   block.thread_exits();
   block.wait_as(State::done, 0);
@@ -121,7 +125,7 @@ void Block::switch_to_ready(context::fcontext_t& left) {
   if (!warp.ready) ready_warps_ &= ~(1u << running_ / 32);
   memory_.now.stamp.thread = running_;
   memory_.now.stamp.warp_epoch = warp.epoch;
-  switch_to(running_fiber().context, left);
+  switch_to(running_fiber().context, stacks_.stack(running_), left);
 }
 
 void Block::wait_as(State state, int line) {
@@ -131,13 +135,13 @@ void Block::wait_as(State state, int line) {
   if (ready_warps_) {
     switch_to_ready(fiber.context);
   } else {
-    switch_to(scheduler_, fiber.context);
+    switch_to(scheduler_, scheduler_stack_, fiber.context);
   }
 }
 
 void Block::stop() {
   stopped_ = true;
-  switch_to(scheduler_, running_fiber().context);
+  switch_to(scheduler_, scheduler_stack_, running_fiber().context);
   __builtin_unreachable();
 }
 

@@ -11,6 +11,7 @@
 #include "runtime/emulator/emulator.h"
 #include "runtime/emulator/faults.h"
 #include "runtime/emulator/memory.h"
+#include "runtime/emulator/stacks.h"
 
 namespace kdagen::emulator {
 
@@ -26,9 +27,10 @@ class StackPool {
   StackPool(const StackPool&) = delete;
   StackPool& operator=(const StackPool&) = delete;
 
-  /// Fibers never return from their first function; tells AddressSanitizer, if present, that their frames are gone.
+  /// Fibers never return from their first function: what they left on their stacks is no frame any more.
   void forget_frames();
   std::uintptr_t lowest(unsigned index) const { return base_ + index * stack_bytes; }
+  Stack stack(unsigned index) const { return {reinterpret_cast<void*>(lowest(index)), stack_bytes}; }
 
  private:
   std::uintptr_t base_;
@@ -94,7 +96,7 @@ class Block {
 
   // Switching (block.cpp)
   static void fiber_main(boost::context::detail::transfer_t from);
-  void switch_to(boost::context::detail::fcontext_t target, boost::context::detail::fcontext_t& left);
+  void switch_to(boost::context::detail::fcontext_t target, const Stack& stack, boost::context::detail::fcontext_t& left);
   void set_ready(unsigned thread);
   unsigned pick_ready();
   void switch_to_ready(boost::context::detail::fcontext_t& left);
@@ -131,6 +133,7 @@ class Block {
   unsigned running_ = 0;
   std::uintptr_t running_stack_ = 0;
   boost::context::detail::fcontext_t scheduler_ = nullptr;
+  Stack scheduler_stack_;
   bool stopped_ = false;
 };
 

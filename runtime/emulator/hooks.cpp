@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The functions that host-compiled kernels call by name: those of <kdagen/emulator.h>, and those that the compiler's
-// -fsanitize=thread inserts at each memory access. Kernels are not linked with the sanitizer's own library; its calls
-// end here. Programs export these names by linking kdagen_emulator.
+// -fsanitize=thread inserts at each memory access, under the names that the linker gives them (--wrap, module.cpp).
+// Kernels are not linked with the sanitizer's own library; its calls end here. Programs export these names by linking
+// kdagen_emulator.
 #include "runtime/emulator/machine.h"
 
 #define KDAGEN_EMULATOR_HOOKS_ONLY
@@ -88,29 +89,29 @@ void kdagen_emulator_fetch_box(void* to, const void* map, long long first, long 
   KDAGEN_ACCESS_HOOKS(prefix, 4)                 \
   KDAGEN_ACCESS_HOOKS(prefix, 8)                 \
   KDAGEN_ACCESS_HOOKS(prefix, 16)
-KDAGEN_ACCESS_HOOKS_OF_ALL_SIZES(__tsan_)
-KDAGEN_ACCESS_HOOKS_OF_ALL_SIZES(__tsan_unaligned_)
+KDAGEN_ACCESS_HOOKS_OF_ALL_SIZES(__wrap___tsan_)
+KDAGEN_ACCESS_HOOKS_OF_ALL_SIZES(__wrap___tsan_unaligned_)
 
-void __tsan_read_range(void* address, long size) { touch(address, size, false, __builtin_return_address(0)); }
-void __tsan_write_range(void* address, long size) { touch(address, size, true, __builtin_return_address(0)); }
+void __wrap___tsan_read_range(void* address, long size) { touch(address, size, false, __builtin_return_address(0)); }
+void __wrap___tsan_write_range(void* address, long size) { touch(address, size, true, __builtin_return_address(0)); }
 
 // clang sends copies and fills of structs here; g++ writes them out.
-void* __tsan_memcpy(void* to, const void* from, unsigned long size) {
+void* __wrap___tsan_memcpy(void* to, const void* from, unsigned long size) {
   touch(from, size, false, __builtin_return_address(0));
   touch(to, size, true, __builtin_return_address(0));
   return __builtin_memcpy(to, from, size);
 }
-void* __tsan_memmove(void* to, const void* from, unsigned long size) {
+void* __wrap___tsan_memmove(void* to, const void* from, unsigned long size) {
   touch(from, size, false, __builtin_return_address(0));
   touch(to, size, true, __builtin_return_address(0));
   return __builtin_memmove(to, from, size);
 }
-void* __tsan_memset(void* to, int value, unsigned long size) {
+void* __wrap___tsan_memset(void* to, int value, unsigned long size) {
   touch(to, size, true, __builtin_return_address(0));
   return __builtin_memset(to, value, size);
 }
 
-void __tsan_init() {}
-void __tsan_func_entry(void*) {}
-void __tsan_func_exit() {}
+void __wrap___tsan_init() {}
+void __wrap___tsan_func_entry(void*) {}
+void __wrap___tsan_func_exit() {}
 }

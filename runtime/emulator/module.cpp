@@ -30,6 +30,22 @@ std::pair<std::uintptr_t, std::uintptr_t> loaded_image(void* handle) {
   return {search.begin, search.end};
 }
 
+/// What -fsanitize inserts. The linker turns NAME into __wrap_NAME, the name that hooks.cpp and undefined_behaviour.cpp
+/// define: so a program that has the sanitizers' own libraries in it can load checked texts too.
+std::vector<std::string> sanitizer_calls() {
+  std::vector<std::string> names;
+  for (const char* prefix : {"__tsan_", "__tsan_unaligned_"})
+    for (const char* access : {"read", "write"})
+      for (const char* bytes : {"1", "2", "4", "8", "16"}) names.push_back(std::string(prefix) + access + bytes);
+  for (const char* name :
+       {"init", "func_entry", "func_exit", "read_range", "write_range", "memcpy", "memmove", "memset"})
+    names.push_back(std::string("__tsan_") + name);
+  for (const char* name : {"out_of_bounds", "type_mismatch_v1", "add_overflow", "sub_overflow", "mul_overflow",
+                           "negate_overflow", "divrem_overflow", "shift_out_of_bounds"})
+    names.push_back(std::string("__ubsan_handle_") + name);
+  return names;
+}
+
 }  // namespace
 
 std::vector<std::string> host_compile_command(const std::string& cxx, const std::string& source_path,
@@ -42,11 +58,13 @@ std::vector<std::string> host_compile_command(const std::string& cxx, const std:
     command.push_back(flag);
   if (check)
     for (const char* flag :
-         {"-fsanitize=thread,alignment,bounds,shift,signed-integer-overflow", "-g1", "-DKDAGEN_EMULATOR_CHECK"})
+         {"-fsanitize=thread,alignment,bounds,shift,signed-integer-overflow,integer-divide-by-zero", "-g1", "-DKDAGEN_EMULATOR_CHECK"})
       command.push_back(flag);
   command.insert(command.end(), {"-I", include_dir, "-include", "kdagen/emulator.h", "-x", "c++", source_path});
   // No default libraries: neither the sanitizers', whose calls this program answers, nor the C++ library.
   command.insert(command.end(), {"-nodefaultlibs", "-lm", "-lc", "-o", output_path});
+  if (check)
+    for (const std::string& name : sanitizer_calls()) command.push_back("-Wl,--wrap=" + name);
   return command;
 }
 

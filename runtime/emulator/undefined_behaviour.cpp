@@ -55,12 +55,12 @@ using namespace kdagen::emulator;
 
 extern "C" {
 
-void __ubsan_handle_out_of_bounds(OutOfBoundsData* data, std::uintptr_t index) {
+void __wrap___ubsan_handle_out_of_bounds(OutOfBoundsData* data, std::uintptr_t index) {
   report(data->location, fmt::format("index {} is outside {}", operand(index, *data->index), data->array->name),
          After::stop);
 }
 
-void __ubsan_handle_type_mismatch_v1(TypeMismatchData* data, std::uintptr_t address) {
+void __wrap___ubsan_handle_type_mismatch_v1(TypeMismatchData* data, std::uintptr_t address) {
   const unsigned alignment = 1u << data->log_alignment;
   const std::string what =
       address % alignment ? fmt::format("the address is {} bytes past a multiple of {}", address % alignment, alignment)
@@ -69,22 +69,22 @@ void __ubsan_handle_type_mismatch_v1(TypeMismatchData* data, std::uintptr_t addr
 }
 
 // The first member of all of these is the location, which is all that is used.
-void __ubsan_handle_add_overflow(SourceLocation* at, std::uintptr_t, std::uintptr_t) {
+void __wrap___ubsan_handle_add_overflow(SourceLocation* at, std::uintptr_t, std::uintptr_t) {
   report(*at, "signed addition overflows", After::go_on);
 }
-void __ubsan_handle_sub_overflow(SourceLocation* at, std::uintptr_t, std::uintptr_t) {
+void __wrap___ubsan_handle_sub_overflow(SourceLocation* at, std::uintptr_t, std::uintptr_t) {
   report(*at, "signed subtraction overflows", After::go_on);
 }
-void __ubsan_handle_mul_overflow(SourceLocation* at, std::uintptr_t, std::uintptr_t) {
+void __wrap___ubsan_handle_mul_overflow(SourceLocation* at, std::uintptr_t, std::uintptr_t) {
   report(*at, "signed multiplication overflows", After::go_on);
 }
-void __ubsan_handle_negate_overflow(SourceLocation* at, std::uintptr_t) {
+void __wrap___ubsan_handle_negate_overflow(SourceLocation* at, std::uintptr_t) {
   report(*at, "negation overflows", After::go_on);
 }
-void __ubsan_handle_divrem_overflow(SourceLocation* at, std::uintptr_t, std::uintptr_t) {
+void __wrap___ubsan_handle_divrem_overflow(SourceLocation* at, std::uintptr_t, std::uintptr_t) {
   report(*at, "division by zero or overflow", After::stop);
 }
-void __ubsan_handle_shift_out_of_bounds(SourceLocation* at, std::uintptr_t, std::uintptr_t) {
+void __wrap___ubsan_handle_shift_out_of_bounds(SourceLocation* at, std::uintptr_t, std::uintptr_t) {
   report(*at, "shift by a negative number or by too many bits", After::go_on);
 }
 }
