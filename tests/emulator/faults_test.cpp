@@ -43,6 +43,10 @@ const std::vector<Case> cases = {
     {"returned_lanes", "partial warp", "lanes 0x0000ffff of warp 7 only; the others have returned", ""},
     {"shuffle_against_barrier", "deadlock", "in the block barrier", "shuffle_against_barrier"},
     {"overflow", "signed multiplication overflows", "", "overflow"},
+    {"shift", "shift by a negative number or by too many bits", "", "shift"},
+    {"division", "division by zero or overflow", "", "division"},
+    {"misaligned_cast", "misaligned access to ", "4 bytes past a multiple of 8", "misaligned_cast"},
+    {"stale_shared", "uninitialised read: ", "shared array carried, byte 0", "stale_shared"},
 };
 
 class SeededFault : public ::testing::TestWithParam<Case> {};

@@ -35,7 +35,11 @@ enum class Fault {
   two_shuffles,
   returned_lanes,
   shuffle_against_barrier,
-  overflow
+  overflow,
+  shift,
+  division,
+  misaligned_cast,
+  stale_shared
 };
 
 constexpr int rows = 8, columns = 128, stride = columns + 4;
@@ -157,6 +161,21 @@ KD_FUNCTION void body(const Arguments& a) {
     const int offset = static_cast<int>(a.tokens) * 2000000000;  // at: overflow
     if (offset == 5) a.total[0] = 0.0f;
   }
+  if constexpr (fault == Fault::shift) {
+    if (1 << static_cast<int>(a.tokens) == 5) a.total[0] = 0.0f;  // at: shift
+  }
+  if constexpr (fault == Fault::division) {
+    if (thread / static_cast<int>(a.tokens - a.tokens) == 5) a.total[0] = 0.0f;  // at: division
+  }
+  if constexpr (fault == Fault::misaligned_cast) {
+    const auto* pairs = reinterpret_cast<const double*>(a.y.at(0, 0, 0) + 1);
+    if (thread == 0 && pairs[0] == 5) a.total[0] = 0.0f;  // at: misaligned_cast
+  }
+  if constexpr (fault == Fault::stale_shared) {
+    KD_SHARED(float, carried, 1);  // what the block before this one left there is gone
+    if (thread == 0 && blockIdx.x > 0) a.total[blockIdx.x] += carried[0];  // at: stale_shared
+    if (thread == 0) carried[0] = 1.0f;
+  }
 }
 
 #define ENTRY(name)                                                                          \
@@ -186,3 +205,7 @@ ENTRY(two_shuffles)
 ENTRY(returned_lanes)
 ENTRY(shuffle_against_barrier)
 ENTRY(overflow)
+ENTRY(shift)
+ENTRY(division)
+ENTRY(misaligned_cast)
+ENTRY(stale_shared)
