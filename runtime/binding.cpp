@@ -115,7 +115,7 @@ bool fits_vectors(const BoundTensor& bound) {
     return bytes % static_cast<std::uint64_t>(bound.info->vector_bytes) == 0;
   };
   const std::int64_t size = bound.view.element_bytes;
-  if (bound.token >> 32 || bound.row >> 32) return false;
+  if ((bound.token * size) >> 32 || (bound.row * size) >> 32) return false;
   for (const std::int64_t stride : {bound.batch, bound.token, bound.head, bound.tile, bound.row})
     if (!multiple(static_cast<std::uint64_t>(stride * size))) return false;
   return multiple(bound.view.base);

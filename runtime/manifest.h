@@ -37,7 +37,7 @@ struct TensorInfo {
   std::vector<std::string> axes;
   Layout layout = Layout::bthd;
   bool optional = false;
-  int vector_bytes = 1;     ///< `entry` needs pointer and strides to be multiples of it, and row strides below 2^32
+  int vector_bytes = 1;     ///< `entry` needs pointer and strides to be multiples of it, and rows less than 2^32 bytes apart
   std::string unit;         ///< the caller hands over cotangent / unit; empty for 1
   int anchor_exponent = 0;  ///< the tensor stores value * 2^anchor_exponent
   std::string may_alias;    ///< an output that is this input unchanged; the caller may pass the same memory for both

@@ -139,11 +139,16 @@ class KernelText {
   void print_thread_maps(Writer& out) {
     const Tiling& tiling = program_.tiling;
     out.line(fmt::format("// Row map: {} lanes a row, {} rows at a time.", tiling.lanes, tiling.rows_per_step));
-    out.line(fmt::format("const int lane = static_cast<int>(threadIdx.x) % {0}, step_row = static_cast<int>(threadIdx.x) / {0};", tiling.lanes));
+    out.line(fmt::format("const int lane = static_cast<int>(threadIdx.x % {0}), step_row = static_cast<int>(threadIdx.x / {0});", tiling.lanes));
     out.line("// Column map: one column, one block of 8 rows.");
-    out.line(fmt::format("const int column = static_cast<int>(threadIdx.x) % {0}, block = static_cast<int>(threadIdx.x) / {0};", tiling.width));
+    out.line(fmt::format("const int column = static_cast<int>(threadIdx.x % {0}), block = static_cast<int>(threadIdx.x / {0});", tiling.width));
     if (tiling.steps == 1) out.line("const int row = step_row, first_row = 8 * block;");
     out.line(tiling.steps == 1 ? "(void)lane, (void)row, (void)column, (void)first_row;" : "(void)lane, (void)step_row, (void)column, (void)block;");
+  }
+
+  void print_rows_here(Writer& out) {
+    out.line("const int rows_here = tile.rows - first_row;  // rows of this thread's block that are there: i < rows_here");
+    out.line("(void)rows_here;");
   }
 
   /// What the prologue computes is used in the tiles: it all needs variables.
@@ -215,6 +220,7 @@ class KernelText {
     if (staging_->any()) staging_->print_skip(out);
     out.line("continue;");
     out.close();
+    if (tiling.steps == 1) print_rows_here(out);
     StatementPrinter printer(program_, *names_, out, Place::Tile);
     printer.set_restage([&](Writer& writer) { staging_->print_restage(writer); });
     for (int r = 0; r < int(program_.regions.size()); ++r) {
@@ -235,6 +241,7 @@ class KernelText {
                               : fmt::format("for (int step = 0; step < {}; ++step{})", tiling.steps, advance));
       out.line(fmt::format("const int row = step * {0} + step_row, first_row = step * {0} + 8 * block;", tiling.rows_per_step));
       out.line("(void)row, (void)first_row;");
+      print_rows_here(out);
       staging_->print_operands(out, r);
       StatementPrinter step(program_, *names_, out, Place::Tile);
       step.set_restage([&](Writer& writer) { staging_->print_restage(writer); });

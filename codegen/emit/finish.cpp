@@ -88,7 +88,7 @@ void print_segments_kernel(Writer& out, const Program& program, runtime::Manifes
   out.open(fmt::format("KD_KERNEL(256, 0) void {}(const Arguments arguments)", entry));
   out.line("KD_SHARED(float, parts, 256);");
   out.line("const long long head = blockIdx.x % arguments.heads;");
-  out.line(fmt::format("const int column = static_cast<int>(blockIdx.x / arguments.heads) * {0} + static_cast<int>(threadIdx.x) % {0};", kColumnsPerBlock));
+  out.line(fmt::format("const int column = static_cast<int>(blockIdx.x / arguments.heads) * {0} + static_cast<int>(threadIdx.x % {0});", kColumnsPerBlock));
   for (const ParameterSum& sum : program.parameter_sums) {
     int width = partial_width(program, sum);
     std::string terms = sum.name + "_terms", of_head = per_tile ? "arguments.tiles" : "arguments.segments";
@@ -121,7 +121,7 @@ void print_finish_kernel(Writer& out, const Program& program, const Names& names
   out.line("// Parameter sums, last stage: features, heads, and the adjoints of values made of parameters alone. One row of lanes.");
   out.line("template <bool aligned>");
   out.open(fmt::format("KD_FUNCTION void {}_body(const Arguments& arguments)", entry));
-  out.line(fmt::format("const int lane = static_cast<int>(threadIdx.x) % {};", tiling.lanes));
+  out.line(fmt::format("const int lane = static_cast<int>(threadIdx.x % {});", tiling.lanes));
   out.line("(void)lane;");
   for (SumOp sum : finish.head_sums) {
     std::string name = names.of(sum.getResult(), Map::Row);

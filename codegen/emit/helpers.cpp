@@ -33,13 +33,15 @@ void print_row_access(Writer& out, const Tiling& tiling, bool load) {
     out.open("KD_FUNCTION void load_row(const T* from, int lane, bool present, float (&x)[8])");
     out.line("#pragma unroll");
     out.line("for (int i = 0; i < 8; ++i) x[i] = 0.0f;");
-    out.line(fmt::format("if (present{}) load4<aligned>(from + 4 * lane, &x[0]);", lower.empty() ? "" : " && " + lower));
-    out.line(fmt::format("if (present{}) load4<aligned>(from + {} + 4 * lane, &x[4]);", upper.empty() ? "" : " && " + upper, half));
+    out.line("const T* const place = from + 4 * lane;");
+    out.line(fmt::format("if (present{}) load4<aligned>(place, &x[0]);", lower.empty() ? "" : " && " + lower));
+    out.line(fmt::format("if (present{}) load4<aligned>(place + {}, &x[4]);", upper.empty() ? "" : " && " + upper, half));
   } else {
     out.line("template <bool aligned, class T>");
     out.open("KD_FUNCTION void store_row(T* to_where, int lane, const float (&x)[8])");
-    out.line(fmt::format("{}store4<aligned>(to_where + 4 * lane, &x[0]);", lower.empty() ? "" : "if (" + lower + ") "));
-    out.line(fmt::format("{}store4<aligned>(to_where + {} + 4 * lane, &x[4]);", upper.empty() ? "" : "if (" + upper + ") ", half));
+    out.line("T* const place = to_where + 4 * lane;");
+    out.line(fmt::format("{}store4<aligned>(place, &x[0]);", lower.empty() ? "" : "if (" + lower + ") "));
+    out.line(fmt::format("{}store4<aligned>(place + {}, &x[4]);", upper.empty() ? "" : "if (" + upper + ") ", half));
   }
   out.close();
   out.line();

@@ -25,8 +25,8 @@ const char* const kReserved[] = {
     "abs", "exp", "exp2", "log", "log1p", "log2", "sqrt", "rsqrt", "tanh", "pow", "min", "max", "fma", "expf", "exp2f", "logf",
     "log1pf", "sqrtf", "tanhf", "powf", "fmaf", "fabsf", "fminf", "fmaxf", "half", "bf16", "fp16", "main", "NULL", "isnan", "signbit",
     "threadIdx", "blockIdx", "blockDim", "gridDim", "warpSize", "Rows", "Tiles", "Tile", "Arguments", "arguments", "aligned", "shared",
-    "tile", "number", "head", "group", "segment", "row", "lane", "column", "block", "step", "step_row", "first_row", "own_row", "own_tile", "owned", "i", "b",
-    "load_row", "store_row", "row_sum", "row_dot", "row_inverse_norm", "row_inverse_norm_to_zero", "row_max", "column_of", "column_numbers", "ColumnNumbers", "numbers", "slot", "phase", "operands", "arrivals", "slots", "record", "unit", "after", "here", "next", "where", "before", "begin", "groups", "heads", "head_number", "group_number", "last_segment", "first", "last", "end", "zeros", "parts", "term", "terms", "sum", "index", "y0", "y1", "j0", "j1", "yn", "jn", "gamma", "time", "div", "rand", "signal", "select", "read", "write"};
+    "tile", "number", "head", "group", "segment", "row", "lane", "column", "block", "step", "step_row", "first_row", "rows_here", "place", "own_row", "own_tile", "owned", "i", "b",
+    "load_row", "store_row", "row_sum", "row_dot", "row_inverse_norm", "row_inverse_norm_to_zero", "row_max", "column_of", "column_numbers", "ColumnNumbers", "numbers", "slot", "phase", "operands", "arrivals", "slots", "record", "unit", "after", "here", "next", "made", "where", "before", "begin", "groups", "heads", "head_number", "group_number", "last_segment", "first", "last", "end", "zeros", "parts", "term", "terms", "sum", "index", "y0", "y1", "j0", "j1", "yn", "jn", "gamma", "time", "div", "rand", "signal", "select", "read", "write"};
 
 /// What the prelude declares for emitted texts to call: a value of such a name would hide it.
 const std::set<std::string>& prelude_names() {

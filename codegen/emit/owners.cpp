@@ -36,7 +36,7 @@ void print_owners(Writer& out, const Program& program, const Names& names, std::
   const Tiling& tiling = program.tiling;
   out.line();
   out.line(fmt::format("// Row owners: what needs one number a row is done by a thread a row, {} tiles at a time.", tiling.owned_tiles()));
-  out.line(fmt::format("const int own_row = static_cast<int>(threadIdx.x) % {0}, own_tile = static_cast<int>(threadIdx.x) / {0};", tiling.chunk));
+  out.line(fmt::format("const int own_row = static_cast<int>(threadIdx.x % {0}), own_tile = static_cast<int>(threadIdx.x / {0});", tiling.chunk));
   out.open(fmt::format("for (long long owned = begin; owned < end; owned += {})", tiling.owned_tiles()));
   out.line("const long long number = owned + own_tile;");
   out.line("const Tile tile = number >= end ? Tile{0, 0, 0, 0}");

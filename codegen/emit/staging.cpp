@@ -90,7 +90,7 @@ void StagingPrinter::print_pointers(Writer& out, bool follows) const {
                     : fmt::format("before.{} + {}.tile", names_.tensor(tensor), member);
     }
     if (input && input.getOptional()) at = fmt::format("{0}.data != nullptr ? {1} : nullptr", member, at);
-    out.line(fmt::format("next.{} = {};", names_.tensor(tensor), at));
+    out.line(fmt::format("made.{} = {};", names_.tensor(tensor), at));
   }
 }
 
@@ -147,17 +147,14 @@ void StagingPrinter::print_function(Writer& out) const {
   out.line("(void)arrivals, (void)head;");
   out.open("if (threadIdx.x == 0)");
   out.line("const long long* const first_tile = arguments.cu_seqlens != nullptr ? arguments.first_tile : nullptr;");
-  out.line(fmt::format("const Slot& before = slots[record == 0 ? {} : record - 1];", tiling.stages));
-  if (units > 1) {
-    out.open("if (unit > 0)");
-    out.line("next = before;  // the same tile");
-    out.close();
-    out.open("else");
-  }
+  std::string is_first = units > 1 ? "number == begin && unit == 0" : "number == begin";
+  out.line(fmt::format("const Slot before = {} ? Slot{{}} : slots[record == 0 ? {} : record - 1];", is_first, tiling.stages));
+  out.line("Slot made = before;");
+  if (units > 1) out.open("if (unit == 0)");
   out.line("const StagedTile where = number == begin");
   out.line(fmt::format("    ? find_staged_tile(number, {}, arguments.tokens, arguments.sequences, first_tile, arguments.sequence_start)", tiling.chunk));
   out.line(fmt::format("    : next_staged_tile(before.tile, {}, arguments.tokens, arguments.sequences, first_tile, arguments.sequence_start);", tiling.chunk));
-  out.line("next.tile = where;");
+  out.line("made.tile = where;");
   out.open("if (number != begin && where.batch == before.tile.batch && where.sequence == before.tile.sequence)");
   out.line(fmt::format("// the next {} rows of the same sequence", tiling.chunk));
   print_pointers(out, true);
@@ -166,6 +163,7 @@ void StagingPrinter::print_function(Writer& out) const {
   print_pointers(out, false);
   out.close();
   if (units > 1) out.close();
+  out.line("next = made;");
   out.close();
   out.line("if constexpr (!aligned) block_barrier();  // the record is complete");
   out.line("const Tile tile = tile_of(next.tile);");

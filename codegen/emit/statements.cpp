@@ -116,7 +116,7 @@ std::string StatementPrinter::row_expression(Map map) const {
 }
 
 std::string StatementPrinter::row_present(Map map) const {
-  return (map == Map::Column ? "first_row + i" : row_expression(map)) + " < tile.rows";
+  return map == Map::Column ? "i < rows_here" : row_expression(map) + " < tile.rows";
 }
 
 Expression StatementPrinter::element_of(mlir::Operation* op, Map map) {

@@ -63,6 +63,7 @@ class StatementPrinter {
   bool array(mlir::Value value, Map map) const { return schedule::is_array(schedule::shape_of(value), map); }
   /// The pointer to a tensor's features for this thread: arguments.q.at(tile.batch, tile.token + row, head).
   std::string address(const std::string& tensor, mlir::ArrayAttr axes, mlir::Value value, Map map) const;
+  std::string open_column(const std::string& tensor, mlir::ArrayAttr axes, const std::string& type);
   std::string row_expression(Map map) const;
   std::string row_present(Map map) const;  // the condition
   std::string step_row(Map map) const;

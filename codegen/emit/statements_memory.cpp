@@ -42,6 +42,18 @@ std::string StatementPrinter::address(const std::string& tensor, mlir::ArrayAttr
   return columns ? fmt::format("{} + head * {}", member, program_.tiling.dim) : member + " + head";
 }
 
+/// The rows of a column, one address apart from the next: the first's as `place`, and the i-th. Empty where a row is found otherwise.
+std::string StatementPrinter::open_column(const std::string& tensor, mlir::ArrayAttr axes, const std::string& type) {
+  KernelOp kernel = program_.kernel;
+  bool rows = lists(axes, kernel.axis(AxisRole::Rows)), columns = lists(axes, kernel.axis(AxisRole::Feature));
+  if (program_.tiling.stages == 0 || place_ != Place::Tile || !rows || !columns || !names_.staged(tensor).empty()) return {};
+  std::string name = names_.tensor(tensor), stride = fmt::format("arguments.{}.{}", name, program_.tile_major.count(tensor) ? "row" : "token");
+  out_.line("{");
+  out_.indent();
+  out_.line(fmt::format("{}* const place = row_of<aligned>(here.{}, {}, first_row) + column;", type, name, stride));
+  return fmt::format("*row_of<aligned>(place, {}, i)", stride);
+}
+
 void StatementPrinter::print_load(const Statement& s) {
   auto input = mlir::cast<InputOp>(s.op);
   std::string variable = name(s.value, s.map), tensor = input.getTensor().str();
@@ -71,9 +83,11 @@ void StatementPrinter::print_load(const Statement& s) {
       out_.line(fmt::format("if (arguments.{}{} == nullptr) for (float& element : {}) element = {};", names_.tensor(tensor), parameter ? "" : ".data", variable, absent));
   } else if (array(s.value, s.map)) {
     out_.line(fmt::format("float {}[8];", variable), where);
+    std::string row = open_column(tensor, axes_of(s.value), "const " + storage_type(input.getStorage()));
+    std::string load = !row.empty() ? fmt::format("to_float({})", row) : columns ? fmt::format("to_float({}[column])", from) : fmt::format("to_float(*{})", from);
     out_.line("#pragma unroll");
-    std::string load = columns ? fmt::format("to_float({}[column])", from) : fmt::format("to_float(*{})", from);
     out_.line(fmt::format("for (int i = 0; i < 8; ++i) {}[i] = {};", variable, guarded(load)));
+    if (!row.empty()) out_.close();
   } else {
     std::string load = columns ? fmt::format("to_float(({})[column])", from) : fmt::format("to_float(*({}))", from);
     std::string ahead = names_.ahead(tensor);
@@ -118,11 +132,11 @@ void StatementPrinter::print_store(const Statement& s) {
     if (mlir::isa<ConstantOp>(s.value.getDefiningOp())) throw KdagenBug("emit: a constant is stored without a broadcast");
     out_.line(fmt::format("{}store_row<aligned>({}, lane, {});", guard, to, value), where);
   } else if (array(s.value, s.map)) {
+    std::string row = open_column(tensor, output.getAxes(), storage);
+    std::string place = !row.empty() ? row : columns ? fmt::format("{}[column]", to) : "*" + to;
     out_.line("#pragma unroll");
-    out_.open("for (int i = 0; i < 8; ++i)");
-    std::string place = columns ? fmt::format("{}[column]", to) : "*" + to;
-    out_.line(fmt::format("{}{} = to<{}>({});", guard, place, storage, element(s.value, s.map).text), where);
-    out_.close();
+    out_.line(fmt::format("for (int i = 0; i < 8; ++i) {}{} = to<{}>({});", guard, place, storage, element(s.value, s.map).text), where);
+    if (!row.empty()) out_.close();
   } else {
     std::string place = columns ? fmt::format("({})[column]", to) : fmt::format("*({})", to);
     out_.line(fmt::format("{}{} = to<{}>({});", guard, place, storage, element(s.value, s.map).text), where);

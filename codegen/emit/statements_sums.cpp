@@ -58,7 +58,7 @@ void StatementPrinter::print_scan_blocks(const Statement& s) {
   out_.line(fmt::format("{} {}[8];", value_type(s.value), result));
   out_.line("#pragma unroll");
   out_.open(reverse ? "for (int i = 7; i >= 0; --i)" : "for (int i = 0; i < 8; ++i)");
-  out_.line(fmt::format("const {} term = first_row + i < tile.rows ? {} : {};", value_type(s.value), element(s.value, s.map).text, zero_of(s.value)));
+  out_.line(fmt::format("const {} term = i < rows_here ? {} : {};", value_type(s.value), element(s.value, s.map).text, zero_of(s.value)));
   out_.line(fmt::format("{0}[i] = i == {1} ? term : {0}[i {2} 1] + term;", result, reverse ? 7 : 0, reverse ? "+" : "-"));
   out_.close();
   out_.line(fmt::format("{}[{} * {} + column] = {}[{}];", names_.buffer(s.buffer), block_number(tiling, "block"), tiling.width, result, reverse ? 0 : 7));
@@ -98,8 +98,8 @@ void StatementPrinter::print_block_totals(const Statement& s) {
   out_.line("#pragma unroll");
   out_.open("for (int i = 0; i < 8; ++i)");
   std::string x = element(s.value, s.map).text;
-  if (sum) out_.line(fmt::format("if (first_row + i < tile.rows) {0} = i == 0 ? {1} : {0} + {1};", result, x));
-  else out_.line(fmt::format("if (first_row + i < tile.rows && !({1} <= {0}) && {0} == {0}) {0} = {1};", result, x));
+  if (sum) out_.line(fmt::format("if (i < rows_here) {0} = i == 0 ? {1} : {0} + {1};", result, x));
+  else out_.line(fmt::format("if (i < rows_here && !({1} <= {0}) && {0} == {0}) {0} = {1};", result, x));
   out_.close();
   out_.line(fmt::format("{}[{} * {} + column] = {};", names_.buffer(s.buffer), block_number(tiling, "block"), tiling.width, result));
 }

@@ -9,13 +9,7 @@
 using namespace kdagen::kda;
 
 namespace kdagen::schedule {
-namespace {
-using Key = std::pair<void*, int>;
-
-Key key(mlir::Value value, Map map) { return {value.getAsOpaquePointer(), int(map)}; }
-
-/// What a statement reads from registers.
-llvm::SmallVector<mlir::Value> operands_of(const Statement& s) {
+llvm::SmallVector<mlir::Value> register_reads(const Statement& s) {
   switch (s.kind) {
     case Kind::Load:
     case Kind::Fetch:
@@ -33,8 +27,7 @@ llvm::SmallVector<mlir::Value> operands_of(const Statement& s) {
   }
 }
 
-/// What it leaves in registers.
-mlir::Value result_of(const Statement& s) {
+mlir::Value register_result(const Statement& s) {
   switch (s.kind) {
     case Kind::ScanBlocks: return s.op->getResult(0);
     case Kind::Publish:
@@ -48,32 +41,74 @@ mlir::Value result_of(const Statement& s) {
     default: return s.value;
   }
 }
+
+namespace {
+/// Registers of a thread that hold a value. Numbers of 16 bits stay as they were loaded, in pairs, until they are computed with.
+int registers_of(const Statement& s, mlir::Value value) {
+  if (!is_array(shape_of(value), s.map)) return 1;
+  auto input = mlir::dyn_cast_or_null<InputOp>(s.op);
+  bool pairs = s.kind == Kind::Load && s.map == Map::Row && input && input.getStorage().getIntOrFloatBitWidth() == 16;
+  return pairs ? 4 : 8;
+}
+
+/// A value in a map; what a loop makes is its own (`region`), and made again by the next.
+struct Key {
+  void* value;
+  Map map;
+  int region;  // -1: of the whole tile
+  auto operator<=>(const Key&) const = default;
+};
+
+struct Life { int first, last, size; };
+
+/// Numbers the statements of a tile; a run of element-wise statements is one loop, and has one number: what lives inside
+/// it alone takes one register.
+class Lives {
+ public:
+  explicit Lives(const Program& program) {
+    for (int r = 0; r < int(program.regions.size()); ++r) {
+      const Region& region = program.regions[r];
+      bool run = false;
+      for (const Statement& s : region.statements) {
+        at_ += !(run && s.kind == Kind::Pointwise);
+        run = s.kind == Kind::Pointwise;
+        for (mlir::Value operand : register_reads(s)) read(operand, s.map, r);
+        if (mlir::Value value = register_result(s))
+          lives_.try_emplace(Key{value.getAsOpaquePointer(), s.map, region.loop ? r : -1}, Life{at_, at_, registers_of(s, value)});
+      }
+      for (Life* life : read_here_)
+        if (region.loop) life->last = at_ + 1;  // each step reads it
+      read_here_.clear();
+      ++at_;
+    }
+  }
+
+  int most() const {
+    int most = 0;
+    for (int at = 0; at <= at_; ++at) {
+      int alive = 0;
+      for (const auto& [key, life] : lives_) alive += life.first <= at && at < life.last ? life.size : 0;
+      most = std::max(most, alive);
+    }
+    return most;
+  }
+
+ private:
+  void read(mlir::Value value, Map map, int region) {
+    if (auto it = lives_.find({value.getAsOpaquePointer(), map, region}); it != lives_.end()) { it->second.last = at_; return; }
+    auto it = lives_.find({value.getAsOpaquePointer(), map, -1});
+    if (it == lives_.end()) return;
+    it->second.last = at_;
+    read_here_.push_back(&it->second);
+  }
+
+  std::map<Key, Life> lives_;
+  std::vector<Life*> read_here_;  // values of the whole tile
+  int at_ = 0;
+};
 }  // namespace
 
-int live_registers(const Program& program) {
-  std::vector<const Statement*> order;
-  for (const Region& region : program.regions)
-    for (const Statement& s : region.statements) order.push_back(&s);
-  struct Life { int first, last, size; };
-  std::map<Key, Life> lives;
-  // A run of element-wise statements is one loop: what lives inside it alone takes one register.
-  std::vector<int> loop(order.size());
-  for (size_t i = 1; i < order.size(); ++i)
-    loop[i] = loop[i - 1] + !(order[i]->kind == Kind::Pointwise && order[i - 1]->kind == Kind::Pointwise);
-  for (size_t i = 0; i < order.size(); ++i) {
-    for (mlir::Value operand : operands_of(*order[i]))
-      if (auto it = lives.find(key(operand, order[i]->map)); it != lives.end()) it->second.last = loop[i];
-    if (mlir::Value value = result_of(*order[i]))
-      lives.try_emplace(key(value, order[i]->map), Life{loop[i], loop[i], is_array(shape_of(value), order[i]->map) ? 8 : 1});
-  }
-  int most = 0;
-  for (int at = 0; !loop.empty() && at <= loop.back(); ++at) {
-    int alive = 0;
-    for (const auto& [value, life] : lives) alive += life.first <= at && at < life.last ? life.size : 0;
-    most = std::max(most, alive);
-  }
-  return most;
-}
+int live_registers(const Program& program) { return Lives(program).most(); }
 
 int most_resident_blocks(const Program& program) {
   // What the compiler keeps in registers beside the values, and the least it is content with (measured on sm_90).

@@ -6,6 +6,10 @@
 
 namespace kdagen::schedule {
 
+/// What a statement reads from registers, in its own map, and what it leaves there (nothing: null).
+llvm::SmallVector<mlir::Value> register_reads(const Statement& s);
+mlir::Value register_result(const Statement& s);
+
 /// The most values that are alive at once between two statements of a tile, in registers of a thread (8 for an array).
 /// Addresses, masks and what the compiler keeps besides are not in it.
 int live_registers(const Program& program);

@@ -8,8 +8,10 @@
 
 #include <fmt/format.h>
 
+#include "codegen/schedule/early_joins.h"
 #include "codegen/schedule/homes.h"
 #include "codegen/schedule/order.h"
+#include "codegen/schedule/placement.h"
 #include "codegen/schedule/registers.h"
 #include "codegen/schedule/row_owners.h"
 #include "codegen/schedule/shared_memory.h"
@@ -133,6 +135,7 @@ Program schedule_with(KernelOp kernel, const Tiling& tiling, const ScheduleOptio
   auto owners = find_row_owners(program.kernel, program.tiling);
   order_statements(program, homes, sweeps, owners);
   order_row_owners(program, owners);
+  join_early(program);
   place_buffers(program);
   insert_barriers(program);
   int limit = shared_limit(options.arch), number = arch_number(options.arch);
@@ -186,6 +189,13 @@ std::string to_text(const Program& program) {
   for (const Statement& s : program.owner_statements) print(s, "  ");
   for (StagedTensor tensor : program.staging.tensors)
     text += fmt::format("staged {}: {} bytes at {} of a slot\n", tensor.input.getTensor().str(), tensor.bytes, tensor.offset);
+  for (const Buffer& buffer : program.buffers) {
+    std::string value;
+    llvm::raw_string_ostream stream(value);
+    buffer.value.printAsOperand(stream, state);
+    if (user_name(buffer.value)) stream << " " << *user_name(buffer.value);
+    text += fmt::format("buffer {} ({} of {}): {} floats at {}\n", &buffer - program.buffers.data(), buffer.name, value, buffer_floats(buffer, program.tiling), buffer.offset);
+  }
   text += fmt::format("registers: {} for values\n", live_registers(program));
   text += fmt::format("shared memory: {} bytes in {} buffers and {} slots\n", program.shared_floats * 4, program.buffers.size(), program.tiling.stages);
   return text;

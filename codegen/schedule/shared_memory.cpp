@@ -28,71 +28,6 @@ int buffer_floats(const Buffer& buffer, const Tiling& tiling) {
 }
 
 namespace {
-constexpr int kStaticFloats = 48 * 1024 / 4;
-int aligned(int floats) { return (floats + 3) / 4 * 4; }
-
-struct Interval {
-  int first = 1 << 30, last = -1;
-  void add(int at) { first = std::min(first, at); last = std::max(last, at); }
-};
-
-/// First and last statement of each buffer's life, in text order; a buffer that outlives one step of a loop lives
-/// through the whole loop.
-std::vector<Interval> lifetimes(const Program& program) {
-  std::vector<Interval> lives(program.buffers.size());
-  int at = 0;
-  for (const Region& region : program.regions) {
-    int begin = at, end = at + int(region.statements.size());
-    for (const Statement& s : region.statements) {
-      if (s.buffer >= 0 && s.kind != Kind::Barrier) {
-        bool whole = region.loop && program.buffers[s.buffer].layout != Layout::StepTile;
-        lives[s.buffer].add(whole ? begin : at);
-        lives[s.buffer].add(whole ? end : at);
-      }
-      ++at;
-    }
-    at = end + 1;
-  }
-  for (const Statement& s : program.owner_statements)  // no barrier parts them from the tiles
-    if (s.buffer >= 0) lives[s.buffer].add(0), lives[s.buffer].add(at);
-  return lives;
-}
-}  // namespace
-
-void place_buffers(Program& program) {
-  int total = 0;
-  for (Buffer& buffer : program.buffers) {
-    buffer.offset = total;
-    total += aligned(buffer_floats(buffer, program.tiling));
-  }
-  program.shared_floats = total;
-  if (total <= kStaticFloats) return;
-  // First fit in order of size, against those already placed whose lives overlap.
-  auto lives = lifetimes(program);
-  std::vector<int> order(program.buffers.size());
-  for (size_t i = 0; i < order.size(); ++i) order[i] = int(i);
-  auto size = [&](int i) { return aligned(buffer_floats(program.buffers[i], program.tiling)); };
-  std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return size(a) > size(b); });
-  std::vector<int> placed;
-  total = 0;
-  for (int i : order) {
-    int offset = 0;
-    for (bool moved = true; moved;) {
-      moved = false;
-      for (int j : placed) {
-        bool together = lives[i].first <= lives[j].last && lives[j].first <= lives[i].last;
-        int begin = program.buffers[j].offset, end = begin + size(j);
-        if (together && offset < end && begin < offset + size(i)) { offset = end; moved = true; }
-      }
-    }
-    program.buffers[i].offset = offset;
-    total = std::max(total, offset + size(i));
-    placed.push_back(i);
-  }
-  program.shared_floats = total;
-}
-
-namespace {
 class Races {
  public:
   explicit Races(Program& program) : program_(program) {}
@@ -122,33 +57,44 @@ class Races {
     std::string note;
     if (reads_buffer(s.kind) && (clash = overlapping(written_, s.buffer)) >= 0) note = "complete";
     if (writes_buffer(s.kind) && clash < 0) {
-      if ((clash = overlapping(read_, s.buffer)) < 0) clash = overlapping(written_, s.buffer);
+      if ((clash = read_by_others(s)) < 0) clash = overlapping(written_, s.buffer);
       note = "free";
     }
     if (clash >= 0) {
       region.statements.insert(region.statements.begin() + i, {Kind::Barrier, s.map, nullptr, {}, clash, note});
       return true;
     }
-    if (reads_buffer(s.kind)) read_.insert(s.buffer);
+    if (reads_buffer(s.kind)) read_.push_back(&s);
     if (writes_buffer(s.kind)) written_.insert(s.buffer);
     return false;
   }
 
+  bool overlap(int a, int b) const {
+    const Buffer &x = program_.buffers[a], &y = program_.buffers[b];
+    return x.offset < y.offset + buffer_floats(y, program_.tiling) && y.offset < x.offset + buffer_floats(x, program_.tiling);
+  }
+
   int overlapping(const std::set<int>& buffers, int buffer) const {
-    auto range = [&](int i) {
-      const Buffer& b = program_.buffers[i];
-      return std::make_pair(b.offset, b.offset + buffer_floats(b, program_.tiling));
-    };
-    auto [begin, end] = range(buffer);
-    for (int other : buffers) {
-      auto [first, last] = range(other);
-      if (first < end && begin < last) return other;
+    for (int other : buffers)
+      if (overlap(other, buffer)) return other;
+    return -1;
+  }
+
+  /// A buffer read since the last barrier where this statement writes, unless each thread read just the elements that it writes.
+  int read_by_others(const Statement& write) const {
+    const Buffer& to = program_.buffers[write.buffer];
+    for (const Statement* read : read_) {
+      const Buffer& from = program_.buffers[read->buffer];
+      bool own = read->kind == Kind::Fetch && write.kind == Kind::Publish && read->map == write.map && from.layout == to.layout &&
+                 from.offset == to.offset && (to.layout == Layout::StepTile || to.layout == Layout::ChunkTile);
+      if (!own && overlap(read->buffer, write.buffer)) return read->buffer;
     }
     return -1;
   }
 
   Program& program_;
-  std::set<int> written_, read_;
+  std::set<int> written_;
+  std::vector<const Statement*> read_;
 };
 }  // namespace
 

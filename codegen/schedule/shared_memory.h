@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Places buffers in shared memory and puts a barrier wherever two threads would otherwise race on one.
+// Puts a barrier wherever two threads would otherwise race on a buffer in shared memory.
 #pragma once
 #include "codegen/schedule/kernel_ir.h"
 
@@ -7,8 +7,6 @@ namespace kdagen::schedule {
 
 /// Floats a buffer takes.
 int buffer_floats(const Buffer& buffer, const Tiling& tiling);
-/// Buffers side by side; when that exceeds 48 KiB, buffers that are never alive together share their place.
-void place_buffers(Program& program);
 /// Walks the statements as they repeat (steps inside a tile, tiles inside a block) and inserts a barrier before each
 /// statement that reads what was written, or writes what was read or written, since the last barrier.
 void insert_barriers(Program& program);

@@ -117,14 +117,21 @@ void load_ahead(Program& program) {
   if (!ahead.empty()) statements.insert(std::next(first_barrier), ahead.begin(), ahead.end());
 }
 
-/// Behind the first barrier after the last read of an operand of the region.
+/// Behind the first barrier after the last read of an operand of the region. One operand that is read behind the last
+/// barrier is read in front of it: its slot then travels while the rest is computed, and needs no barrier of its own.
 void place_restage(Program& program, int region) {
   auto& statements = program.regions[region].statements;
+  auto is_barrier = [](const Statement& s) { return s.kind == Kind::Barrier; };
   auto reads_operand = [&](const Statement& s) {
     return s.kind == Kind::Load && llvm::any_of(program.staging.tensors, [&](StagedTensor t) { return t.region == region && t.input.getOperation() == s.op; });
   };
+  auto last_barrier = std::find_if(statements.rbegin(), statements.rend(), is_barrier).base();
+  if (last_barrier != statements.begin() && std::count_if(last_barrier, statements.end(), reads_operand) == 1) {
+    auto load = std::find_if(last_barrier, statements.end(), reads_operand);
+    std::rotate(std::prev(last_barrier), load, std::next(load));
+  }
   auto last = std::find_if(statements.rbegin(), statements.rend(), reads_operand).base();
-  auto barrier = std::find_if(last, statements.end(), [](const Statement& s) { return s.kind == Kind::Barrier; });
+  auto barrier = std::find_if(last, statements.end(), is_barrier);
   if (barrier == statements.end()) {
     statements.push_back({Kind::Barrier, Map::Row, nullptr, {}, -1, "operands"});
     barrier = std::prev(statements.end());

@@ -77,14 +77,16 @@ template <bool aligned, class T>
 KD_FUNCTION void load_row(const T* from, int lane, bool present, float (&x)[8]) {
   #pragma unroll
   for (int i = 0; i < 8; ++i) x[i] = 0.0f;
-  if (present) load4<aligned>(from + 4 * lane, &x[0]);
-  if (present) load4<aligned>(from + 64 + 4 * lane, &x[4]);
+  const T* const place = from + 4 * lane;
+  if (present) load4<aligned>(place, &x[0]);
+  if (present) load4<aligned>(place + 64, &x[4]);
 }
 
 template <bool aligned, class T>
 KD_FUNCTION void store_row(T* to_where, int lane, const float (&x)[8]) {
-  store4<aligned>(to_where + 4 * lane, &x[0]);
-  store4<aligned>(to_where + 64 + 4 * lane, &x[4]);
+  T* const place = to_where + 4 * lane;
+  store4<aligned>(place, &x[0]);
+  store4<aligned>(place + 64, &x[4]);
 }
 
 /// Sum of a row by the tree over the bits 0, 1, top (in a lane), 2, 3, ... (across 16 lanes) of the column number.
@@ -144,18 +146,18 @@ KD_ENTRY(kda_k1_bwd_first_tile_i64, Arguments);
 template <bool aligned>
 KD_FUNCTION void kda_k1_bwd_tiles(const Arguments& arguments, float* shared) {
   // Row map: 16 lanes a row, 16 rows at a time.
-  const int lane = static_cast<int>(threadIdx.x) % 16, step_row = static_cast<int>(threadIdx.x) / 16;
+  const int lane = static_cast<int>(threadIdx.x % 16), step_row = static_cast<int>(threadIdx.x / 16);
   // Column map: one column, one block of 8 rows.
-  const int column = static_cast<int>(threadIdx.x) % 128, block = static_cast<int>(threadIdx.x) / 128;
+  const int column = static_cast<int>(threadIdx.x % 128), block = static_cast<int>(threadIdx.x / 128);
   const int row = step_row, first_row = 8 * block;
   (void)lane, (void)row, (void)column, (void)first_row;
-  float* const g_blocks = shared + 0;
-  float* const dg_c_blocks = shared + 256;
-  float* const _dz_g_raw_plus_dt_bias_blocks = shared + 512;
-  float* const dg_raw_blocks = shared + 768;
-  float* const dg_c_shared = shared + 1024;
-  float* const _exp2_g_T_shared = shared + 3072;
-  float* const g_c_shared = shared + 3200;
+  float* const g_blocks = shared + 2048;
+  float* const dg_c_blocks = shared + 2048;
+  float* const _dz_g_raw_plus_dt_bias_blocks = shared + 0;
+  float* const dg_raw_blocks = shared + 256;
+  float* const dg_c_shared = shared + 0;
+  float* const _exp2_g_T_shared = shared + 2304;
+  float* const g_c_shared = shared + 0;
   const unsigned heads = static_cast<unsigned>(arguments.heads), head_number = blockIdx.x % heads, group_number = blockIdx.x / heads;
   const long long head = head_number, group = group_number;
   (void)shared, (void)head;
@@ -165,7 +167,7 @@ KD_FUNCTION void kda_k1_bwd_tiles(const Arguments& arguments, float* shared) {
   const float dt_bias = to_float((arguments.dt_bias + head * 128)[column]);             // [kda_k1.cpp:23]
 
   // Row owners: what needs one number a row is done by a thread a row, 16 tiles at a time.
-  const int own_row = static_cast<int>(threadIdx.x) % 16, own_tile = static_cast<int>(threadIdx.x) / 16;
+  const int own_row = static_cast<int>(threadIdx.x % 16), own_tile = static_cast<int>(threadIdx.x / 16);
   for (long long owned = begin; owned < end; owned += 16) {
     const long long number = owned + own_tile;
     const Tile tile = number >= end ? Tile{0, 0, 0, 0}
@@ -199,6 +201,8 @@ KD_FUNCTION void kda_k1_bwd_tiles(const Arguments& arguments, float* shared) {
       }
       continue;
     }
+    const int rows_here = tile.rows - first_row;  // rows of this thread's block that are there: i < rows_here
+    (void)rows_here;
 
     float q[8];                                                         // [kda_k1.cpp:21]
     load_row<aligned>(arguments.q.at(tile.batch, tile.token + row, head), lane, row < tile.rows, q);
@@ -208,25 +212,25 @@ KD_FUNCTION void kda_k1_bwd_tiles(const Arguments& arguments, float* shared) {
     const float k_inv = row_inverse_norm(k, 1.0f, eps, lane);           // [kda_k1.cpp:26]
     float g_raw[8];                                                     // [kda_k1.cpp:21]
     #pragma unroll
-    for (int i = 0; i < 8; ++i) g_raw[i] = first_row + i < tile.rows ? to_float(arguments.g_raw.at(tile.batch, tile.token + (first_row + i), head)[column]) : 0.0f;
+    for (int i = 0; i < 8; ++i) g_raw[i] = i < rows_here ? to_float(arguments.g_raw.at(tile.batch, tile.token + (first_row + i), head)[column]) : 0.0f;
     float _g_raw_plus_dt_bias[8];
-    float _rcp_exp2_minus_abs_z[8];
-    float _z_times_z[8];
+    float _z_times_z_2[8];
     float g[8];
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
       _g_raw_plus_dt_bias[i] = g_raw[i] + dt_bias;                      // [kda_k1.cpp:27]
       const float z = _exp_A_log * _g_raw_plus_dt_bias[i];              // [kda_k1.cpp:27]
       const float _exp2_minus_abs_z = approx_exp2(-fabsf(z) * log2e);   // [kda_k1.cpp:28]
-      _rcp_exp2_minus_abs_z[i] = approx_rcp_normal(1.0f + _exp2_minus_abs_z);           // [kda_k1.cpp:28]
-      _z_times_z[i] = _exp2_minus_abs_z * _rcp_exp2_minus_abs_z[i];     // [kda_k1.cpp:28]
-      g[i] = (0.0f <= z ? _rcp_exp2_minus_abs_z[i] : _z_times_z[i]) * log2e_lower_bound;            // [kda_k1.cpp:28]
+      const float _rcp_exp2_minus_abs_z = approx_rcp_normal(1.0f + _exp2_minus_abs_z);  // [kda_k1.cpp:28]
+      const float _z_times_z = _exp2_minus_abs_z * _rcp_exp2_minus_abs_z;               // [kda_k1.cpp:28]
+      _z_times_z_2[i] = _z_times_z * _rcp_exp2_minus_abs_z;             // [kda_k1.cpp:28]
+      g[i] = (0.0f <= z ? _rcp_exp2_minus_abs_z : _z_times_z) * log2e_lower_bound;      // [kda_k1.cpp:28]
     }
     // cumulative sum of g: inside blocks of 8 rows, absent rows skipped                // [kda_k1.cpp:29]
     float g_c_column[8];
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
-      const float term = first_row + i < tile.rows ? g[i] : 0.0f;
+      const float term = i < rows_here ? g[i] : 0.0f;
       g_c_column[i] = i == 0 ? term : g_c_column[i - 1] + term;
     }
     g_blocks[block * 128 + column] = g_c_column[7];
@@ -322,7 +326,7 @@ KD_FUNCTION void kda_k1_bwd_tiles(const Arguments& arguments, float* shared) {
     float _suffix_dg_c[8];
     #pragma unroll
     for (int i = 7; i >= 0; --i) {
-      const float term = first_row + i < tile.rows ? dg_c_column[i] : 0.0f;
+      const float term = i < rows_here ? dg_c_column[i] : 0.0f;
       _suffix_dg_c[i] = i == 7 ? term : _suffix_dg_c[i + 1] + term;
     }
     dg_c_blocks[block * 128 + column] = _suffix_dg_c[0];
@@ -343,14 +347,14 @@ KD_FUNCTION void kda_k1_bwd_tiles(const Arguments& arguments, float* shared) {
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
       const float dg = _suffix_dg_c[i] + dg_T;                          // [kda_k1.cpp:28]
-      dz[i] = dg * (_z_times_z[i] * _rcp_exp2_minus_abs_z[i]) * lower_bound;            // [kda_k1.cpp:28]
+      dz[i] = dg * _z_times_z_2[i] * lower_bound;                       // [kda_k1.cpp:28]
       _dz_g_raw_plus_dt_bias[i] = dz[i] * _g_raw_plus_dt_bias[i];       // [kda_k1.cpp:27]
     }
     // sum over the rows of _dz_g_raw_plus_dt_bias: blocks of 8 rows first              // [kda_k1.cpp:27]
     float _total_dz_block = 0.0f;
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
-      if (first_row + i < tile.rows) _total_dz_block = i == 0 ? _dz_g_raw_plus_dt_bias[i] : _total_dz_block + _dz_g_raw_plus_dt_bias[i];
+      if (i < rows_here) _total_dz_block = i == 0 ? _dz_g_raw_plus_dt_bias[i] : _total_dz_block + _dz_g_raw_plus_dt_bias[i];
     }
     _dz_g_raw_plus_dt_bias_blocks[block * 128 + column] = _total_dz_block;
     float dg_raw[8];
@@ -362,13 +366,11 @@ KD_FUNCTION void kda_k1_bwd_tiles(const Arguments& arguments, float* shared) {
     float _total_dg_raw_block = 0.0f;
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
-      if (first_row + i < tile.rows) _total_dg_raw_block = i == 0 ? dg_raw[i] : _total_dg_raw_block + dg_raw[i];
+      if (i < rows_here) _total_dg_raw_block = i == 0 ? dg_raw[i] : _total_dg_raw_block + dg_raw[i];
     }
     dg_raw_blocks[block * 128 + column] = _total_dg_raw_block;
     #pragma unroll
-    for (int i = 0; i < 8; ++i) {
-      if (first_row + i < tile.rows) arguments.dg_raw.at(tile.batch, tile.token + (first_row + i), head)[column] = to<bf16>(dg_raw[i]);  // [kda_k1.cpp:21]
-    }
+    for (int i = 0; i < 8; ++i) if (i < rows_here) arguments.dg_raw.at(tile.batch, tile.token + (first_row + i), head)[column] = to<bf16>(dg_raw[i]);  // [kda_k1.cpp:21]
     block_barrier();  // _dz_g_raw_plus_dt_bias_blocks is complete
     float _total_dz = _dz_g_raw_plus_dt_bias_blocks[column];            // [kda_k1.cpp:27]
     #pragma unroll
@@ -385,7 +387,7 @@ KD_FUNCTION void kda_k1_bwd_tiles(const Arguments& arguments, float* shared) {
 
 #if KD_ALIGNED_VARIANT
 KD_KERNEL(256, 2) void kda_k1_bwd(const Arguments arguments) {
-  KD_SHARED(float, shared, 5248);
+  KD_SHARED(float, shared, 2432);
   kda_k1_bwd_tiles<true>(arguments, shared);
 }
 KD_ENTRY(kda_k1_bwd, Arguments);
@@ -393,7 +395,7 @@ KD_ENTRY(kda_k1_bwd, Arguments);
 
 #if KD_ANY_VARIANT
 KD_KERNEL(256, 2) void kda_k1_bwd_any(const Arguments arguments) {
-  KD_SHARED(float, shared, 5248);
+  KD_SHARED(float, shared, 2432);
   kda_k1_bwd_tiles<false>(arguments, shared);
 }
 KD_ENTRY(kda_k1_bwd_any, Arguments);
@@ -403,7 +405,7 @@ KD_ENTRY(kda_k1_bwd_any, Arguments);
 KD_KERNEL(256, 0) void kda_k1_bwd_segments(const Arguments arguments) {
   KD_SHARED(float, parts, 256);
   const long long head = blockIdx.x % arguments.heads;
-  const int column = static_cast<int>(blockIdx.x / arguments.heads) * 32 + static_cast<int>(threadIdx.x) % 32;
+  const int column = static_cast<int>(blockIdx.x / arguments.heads) * 32 + static_cast<int>(threadIdx.x % 32);
   const float* const _sum_total_dz_sum_terms = arguments._sum_total_dz_sum_partial + head * arguments.segments * 128 + column;
   sum_segments(arguments.segments, true, parts, arguments._sum_total_dz_sum_columns + head * 128 + column, [&](long long segment) {
     return _sum_total_dz_sum_terms[segment * 128];
@@ -418,7 +420,7 @@ KD_ENTRY(kda_k1_bwd_segments, Arguments);
 // Parameter sums, last stage: features, heads, and the adjoints of values made of parameters alone. One row of lanes.
 template <bool aligned>
 KD_FUNCTION void kda_k1_bwd_finish_body(const Arguments& arguments) {
-  const int lane = static_cast<int>(threadIdx.x) % 16;
+  const int lane = static_cast<int>(threadIdx.x % 16);
   (void)lane;
   const long long head = blockIdx.x;
   (void)head;

@@ -69,14 +69,16 @@ template <bool aligned, class T>
 KD_FUNCTION void load_row(const T* from, int lane, bool present, float (&x)[8]) {
   #pragma unroll
   for (int i = 0; i < 8; ++i) x[i] = 0.0f;
-  if (present) load4<aligned>(from + 4 * lane, &x[0]);
-  if (present) load4<aligned>(from + 64 + 4 * lane, &x[4]);
+  const T* const place = from + 4 * lane;
+  if (present) load4<aligned>(place, &x[0]);
+  if (present) load4<aligned>(place + 64, &x[4]);
 }
 
 template <bool aligned, class T>
 KD_FUNCTION void store_row(T* to_where, int lane, const float (&x)[8]) {
-  store4<aligned>(to_where + 4 * lane, &x[0]);
-  store4<aligned>(to_where + 64 + 4 * lane, &x[4]);
+  T* const place = to_where + 4 * lane;
+  store4<aligned>(place, &x[0]);
+  store4<aligned>(place + 64, &x[4]);
 }
 
 /// Sum of products along a row: fma(x1, y1, x0*y0) for neighbouring columns, then as row_sum.
@@ -132,20 +134,22 @@ KD_FUNCTION void gdn_bwd_stage(const Arguments& arguments, float* shared, long l
   (void)arrivals, (void)head;
   if (threadIdx.x == 0) {
     const long long* const first_tile = arguments.cu_seqlens != nullptr ? arguments.first_tile : nullptr;
-    const Slot& before = slots[record == 0 ? 2 : record - 1];
+    const Slot before = number == begin ? Slot{} : slots[record == 0 ? 2 : record - 1];
+    Slot made = before;
     const StagedTile where = number == begin
         ? find_staged_tile(number, 16, arguments.tokens, arguments.sequences, first_tile, arguments.sequence_start)
         : next_staged_tile(before.tile, 16, arguments.tokens, arguments.sequences, first_tile, arguments.sequence_start);
-    next.tile = where;
+    made.tile = where;
     if (number != begin && where.batch == before.tile.batch && where.sequence == before.tile.sequence) {
       // the next 16 rows of the same sequence
-      next.dq = before.dq + 16 * arguments.dq.token;
-      next.dk = before.dk + 16 * arguments.dk.token;
+      made.dq = before.dq + 16 * arguments.dq.token;
+      made.dk = before.dk + 16 * arguments.dk.token;
     }
     else {
-      next.dq = arguments.dq.at(where.batch, where.token, head);
-      next.dk = arguments.dk.at(where.batch, where.token, head);
+      made.dq = arguments.dq.at(where.batch, where.token, head);
+      made.dk = arguments.dk.at(where.batch, where.token, head);
     }
+    next = made;
   }
   if constexpr (!aligned) block_barrier();  // the record is complete
   const Tile tile = tile_of(next.tile);
@@ -172,15 +176,15 @@ KD_FUNCTION void gdn_bwd_stage(const Arguments& arguments, float* shared, long l
 template <bool aligned>
 KD_FUNCTION void gdn_bwd_tiles(const Arguments& arguments, float* shared) {
   // Row map: 16 lanes a row, 16 rows at a time.
-  const int lane = static_cast<int>(threadIdx.x) % 16, step_row = static_cast<int>(threadIdx.x) / 16;
+  const int lane = static_cast<int>(threadIdx.x % 16), step_row = static_cast<int>(threadIdx.x / 16);
   // Column map: one column, one block of 8 rows.
-  const int column = static_cast<int>(threadIdx.x) % 128, block = static_cast<int>(threadIdx.x) / 128;
+  const int column = static_cast<int>(threadIdx.x % 128), block = static_cast<int>(threadIdx.x / 128);
   const int row = step_row, first_row = 8 * block;
   (void)lane, (void)row, (void)column, (void)first_row;
   float* const dg_c_shared = shared + 0;
   float* const _dg_a_raw_plus_a_raw_shared = shared + 256;
-  float* const _total_dg_totals = shared + 512;
-  float* const da_raw_shared = shared + 528;
+  float* const _total_dg_totals = shared + 768;
+  float* const da_raw_shared = shared + 512;
   float* const _total_da_raw_totals = shared + 784;
   const unsigned heads = static_cast<unsigned>(arguments.heads), head_number = blockIdx.x % heads, group_number = blockIdx.x / heads;
   const long long head = head_number, group = group_number;
@@ -203,7 +207,7 @@ KD_FUNCTION void gdn_bwd_tiles(const Arguments& arguments, float* shared) {
   const float _exp_A_log = expf(A_log);                                 // [gdn.cpp:14]
 
   // Row owners: what needs one number a row is done by a thread a row, 16 tiles at a time.
-  const int own_row = static_cast<int>(threadIdx.x) % 16, own_tile = static_cast<int>(threadIdx.x) / 16;
+  const int own_row = static_cast<int>(threadIdx.x % 16), own_tile = static_cast<int>(threadIdx.x / 16);
   for (long long owned = begin; owned < end; owned += 16) {
     const long long number = owned + own_tile;
     const Tile tile = number >= end ? Tile{0, 0, 0, 0}
@@ -274,6 +278,8 @@ KD_FUNCTION void gdn_bwd_tiles(const Arguments& arguments, float* shared) {
       gdn_bwd_stage<aligned>(arguments, shared, head, number + 2, begin, end, slot, record == 0 ? 2 : record - 1);
       continue;
     }
+    const int rows_here = tile.rows - first_row;  // rows of this thread's block that are there: i < rows_here
+    (void)rows_here;
 
     const float* const operands = shared + 864 + slot * 6144;
     const bf16* const q_staged = reinterpret_cast<const bf16*>(operands);
@@ -339,7 +345,7 @@ KD_ENTRY(gdn_bwd_any, Arguments);
 KD_KERNEL(256, 0) void gdn_bwd_segments(const Arguments arguments) {
   KD_SHARED(float, parts, 256);
   const long long head = blockIdx.x % arguments.heads;
-  const int column = static_cast<int>(blockIdx.x / arguments.heads) * 32 + static_cast<int>(threadIdx.x) % 32;
+  const int column = static_cast<int>(blockIdx.x / arguments.heads) * 32 + static_cast<int>(threadIdx.x % 32);
   const float* const _sum_total_dg_sum_terms = arguments._sum_total_dg_sum_partial + head * arguments.segments * 1 + column;
   sum_segments(arguments.segments, column < 1, parts, arguments._sum_total_dg_sum_columns + head * 1 + column, [&](long long segment) {
     return _sum_total_dg_sum_terms[segment * 1];
@@ -354,7 +360,7 @@ KD_ENTRY(gdn_bwd_segments, Arguments);
 // Parameter sums, last stage: features, heads, and the adjoints of values made of parameters alone. One row of lanes.
 template <bool aligned>
 KD_FUNCTION void gdn_bwd_finish_body(const Arguments& arguments) {
-  const int lane = static_cast<int>(threadIdx.x) % 16;
+  const int lane = static_cast<int>(threadIdx.x % 16);
   (void)lane;
   const long long head = blockIdx.x;
   (void)head;

@@ -59,8 +59,9 @@ struct Slot {
 // Row map: 16 lanes a row; lane l owns the columns 4l..4l+3 (x[0..3]) and 64+4l..64+4l+3 (x[4..7]).
 template <bool aligned, class T>
 KD_FUNCTION void store_row(T* to_where, int lane, const float (&x)[8]) {
-  store4<aligned>(to_where + 4 * lane, &x[0]);
-  store4<aligned>(to_where + 64 + 4 * lane, &x[4]);
+  T* const place = to_where + 4 * lane;
+  store4<aligned>(place, &x[0]);
+  store4<aligned>(place + 64, &x[4]);
 }
 
 KD_KERNEL(256, 0) void gla_bwd_first_tile_i32(const __grid_constant__ Arguments arguments) {
@@ -88,22 +89,24 @@ KD_FUNCTION void gla_bwd_stage(const Arguments& arguments, float* shared, long l
   (void)arrivals, (void)head;
   if (threadIdx.x == 0) {
     const long long* const first_tile = arguments.cu_seqlens != nullptr ? arguments.first_tile : nullptr;
-    const Slot& before = slots[record == 0 ? 2 : record - 1];
+    const Slot before = number == begin ? Slot{} : slots[record == 0 ? 2 : record - 1];
+    Slot made = before;
     const StagedTile where = number == begin
         ? find_staged_tile(number, 16, arguments.tokens, arguments.sequences, first_tile, arguments.sequence_start)
         : next_staged_tile(before.tile, 16, arguments.tokens, arguments.sequences, first_tile, arguments.sequence_start);
-    next.tile = where;
+    made.tile = where;
     if (number != begin && where.batch == before.tile.batch && where.sequence == before.tile.sequence) {
       // the next 16 rows of the same sequence
-      next.dq = before.dq + 16 * arguments.dq.token;
-      next.dk = before.dk + 16 * arguments.dk.token;
-      next.dg_raw = before.dg_raw + 16 * arguments.dg_raw.token;
+      made.dq = before.dq + 16 * arguments.dq.token;
+      made.dk = before.dk + 16 * arguments.dk.token;
+      made.dg_raw = before.dg_raw + 16 * arguments.dg_raw.token;
     }
     else {
-      next.dq = arguments.dq.at(where.batch, where.token, head);
-      next.dk = arguments.dk.at(where.batch, where.token, head);
-      next.dg_raw = arguments.dg_raw.at(where.batch, where.token, head);
+      made.dq = arguments.dq.at(where.batch, where.token, head);
+      made.dk = arguments.dk.at(where.batch, where.token, head);
+      made.dg_raw = arguments.dg_raw.at(where.batch, where.token, head);
     }
+    next = made;
   }
   if constexpr (!aligned) block_barrier();  // the record is complete
   const Tile tile = tile_of(next.tile);
@@ -136,9 +139,9 @@ KD_FUNCTION void gla_bwd_stage(const Arguments& arguments, float* shared, long l
 template <bool aligned>
 KD_FUNCTION void gla_bwd_tiles(const Arguments& arguments, float* shared) {
   // Row map: 16 lanes a row, 16 rows at a time.
-  const int lane = static_cast<int>(threadIdx.x) % 16, step_row = static_cast<int>(threadIdx.x) / 16;
+  const int lane = static_cast<int>(threadIdx.x % 16), step_row = static_cast<int>(threadIdx.x / 16);
   // Column map: one column, one block of 8 rows.
-  const int column = static_cast<int>(threadIdx.x) % 128, block = static_cast<int>(threadIdx.x) / 128;
+  const int column = static_cast<int>(threadIdx.x % 128), block = static_cast<int>(threadIdx.x / 128);
   const int row = step_row, first_row = 8 * block;
   (void)lane, (void)row, (void)column, (void)first_row;
   float* const g_blocks = shared + 0;
@@ -179,6 +182,8 @@ KD_FUNCTION void gla_bwd_tiles(const Arguments& arguments, float* shared) {
       gla_bwd_stage<aligned>(arguments, shared, head, number + 2, begin, end, slot, record == 0 ? 2 : record - 1);
       continue;
     }
+    const int rows_here = tile.rows - first_row;  // rows of this thread's block that are there: i < rows_here
+    (void)rows_here;
 
     const float* const operands = shared + 832 + slot * 9344;
     const bf16* const q_staged = reinterpret_cast<const bf16*>(operands);
@@ -205,7 +210,7 @@ KD_FUNCTION void gla_bwd_tiles(const Arguments& arguments, float* shared) {
     float g_c[8];
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
-      const float term = first_row + i < tile.rows ? g[i] : 0.0f;
+      const float term = i < rows_here ? g[i] : 0.0f;
       g_c[i] = i == 0 ? term : g_c[i - 1] + term;
     }
     g_blocks[block * 128 + column] = g_c[7];
@@ -241,15 +246,17 @@ KD_FUNCTION void gla_bwd_tiles(const Arguments& arguments, float* shared) {
     #pragma unroll
     for (int i = 0; i < 8; ++i) dg_c[i] = to_float((dg_c_staged + (first_row + i) * 128)[column]);
     float _fma_dq_d[8];
+    float _dq_d_exp2_g_c[8];
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
       _fma_dq_d[i] = fmaf(dq_d[i], _round_q_d[i], dg_c[i]);             // [gla.cpp:14]
+      _dq_d_exp2_g_c[i] = dq_d[i] * _exp2_g_c[i];                       // [gla.cpp:16]
     }
     // suffix sum of _fma_dq_d: inside blocks of 8 rows, absent rows skipped            // [gla.cpp:14]
     float _suffix_fma_dq_d[8];
     #pragma unroll
     for (int i = 7; i >= 0; --i) {
-      const float term = first_row + i < tile.rows ? _fma_dq_d[i] : 0.0f;
+      const float term = i < rows_here ? _fma_dq_d[i] : 0.0f;
       _suffix_fma_dq_d[i] = i == 7 ? term : _suffix_fma_dq_d[i + 1] + term;
     }
     _fma_dq_d_blocks[block * 128 + column] = _suffix_fma_dq_d[0];
@@ -259,39 +266,37 @@ KD_FUNCTION void gla_bwd_tiles(const Arguments& arguments, float* shared) {
     float k[8];                                                         // [gla.cpp:12]
     #pragma unroll
     for (int i = 0; i < 8; ++i) k[i] = to_float((k_staged + (first_row + i) * 128)[column]);
-    float _exp2_g_T_minus_g_c[8];
     float _dk_r_round_k_r[8];
+    float dk[8];
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
-      _exp2_g_T_minus_g_c[i] = approx_exp2(g_T - g_c[i]);               // [gla.cpp:17]
-      const float k_r = k[i] * _exp2_g_T_minus_g_c[i];                  // [gla.cpp:17]
+      const float _exp2_g_T_minus_g_c = approx_exp2(g_T - g_c[i]);      // [gla.cpp:17]
+      const float k_r = k[i] * _exp2_g_T_minus_g_c;                     // [gla.cpp:17]
       _dk_r_round_k_r[i] = dk_r[i] * round_to<bf16>(k_r);               // [gla.cpp:17]
+      dk[i] = dk_r[i] * _exp2_g_T_minus_g_c;                            // [gla.cpp:17]
     }
     // cumulative sum of _dk_r_round_k_r: inside blocks of 8 rows, absent rows skipped  // [gla.cpp:14]
     float _prefix_dk_r_round_k_r[8];
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
-      const float term = first_row + i < tile.rows ? _dk_r_round_k_r[i] : 0.0f;
+      const float term = i < rows_here ? _dk_r_round_k_r[i] : 0.0f;
       _prefix_dk_r_round_k_r[i] = i == 0 ? term : _prefix_dk_r_round_k_r[i - 1] + term;
     }
     _dk_r_round_k_r_blocks[block * 128 + column] = _prefix_dk_r_round_k_r[7];
     float dq[8];
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
-      dq[i] = dq_d[i] * _exp2_g_c[i] * scale;                           // [gla.cpp:16]
+      dq[i] = _dq_d_exp2_g_c[i] * scale;                                // [gla.cpp:16]
     }
-    #pragma unroll
-    for (int i = 0; i < 8; ++i) {
-      if (first_row + i < tile.rows) row_of<aligned>(here.dq, arguments.dq.token, (first_row + i))[column] = to<bf16>(dq[i]);  // [gla.cpp:12]
+    {
+      bf16* const place = row_of<aligned>(here.dq, arguments.dq.token, first_row) + column;
+      #pragma unroll
+      for (int i = 0; i < 8; ++i) if (i < rows_here) *row_of<aligned>(place, arguments.dq.token, i) = to<bf16>(dq[i]);  // [gla.cpp:12]
     }
-    float dk[8];
-    #pragma unroll
-    for (int i = 0; i < 8; ++i) {
-      dk[i] = dk_r[i] * _exp2_g_T_minus_g_c[i];                         // [gla.cpp:17]
-    }
-    #pragma unroll
-    for (int i = 0; i < 8; ++i) {
-      if (first_row + i < tile.rows) row_of<aligned>(here.dk, arguments.dk.token, (first_row + i))[column] = to<bf16>(dk[i]);  // [gla.cpp:12]
+    {
+      bf16* const place = row_of<aligned>(here.dk, arguments.dk.token, first_row) + column;
+      #pragma unroll
+      for (int i = 0; i < 8; ++i) if (i < rows_here) *row_of<aligned>(place, arguments.dk.token, i) = to<bf16>(dk[i]);  // [gla.cpp:12]
     }
     block_barrier();  // _fma_dq_d_blocks is complete
     gla_bwd_stage<aligned>(arguments, shared, head, number + 2, begin, end, slot, record == 0 ? 2 : record - 1);
@@ -322,9 +327,10 @@ KD_FUNCTION void gla_bwd_tiles(const Arguments& arguments, float* shared) {
       const float _rcp_exp2_g_raw = approx_rcp_normal(1.0f + _exp2_g_raw[i]);           // [gla.cpp:14]
       dg_raw[i] = dg * (0.0f <= _minus_g_raw[i] ? _rcp_exp2_g_raw : _exp2_g_raw[i] * _rcp_exp2_g_raw) * gate_divisor_1;  // [gla.cpp:14]
     }
-    #pragma unroll
-    for (int i = 0; i < 8; ++i) {
-      if (first_row + i < tile.rows) row_of<aligned>(here.dg_raw, arguments.dg_raw.token, (first_row + i))[column] = to<bf16>(dg_raw[i]);  // [gla.cpp:12]
+    {
+      bf16* const place = row_of<aligned>(here.dg_raw, arguments.dg_raw.token, first_row) + column;
+      #pragma unroll
+      for (int i = 0; i < 8; ++i) if (i < rows_here) *row_of<aligned>(place, arguments.dg_raw.token, i) = to<bf16>(dg_raw[i]);  // [gla.cpp:12]
     }
   }
 }

@@ -48,8 +48,9 @@ struct Slot {
 // Row map: 16 lanes a row; lane l owns the columns 4l..4l+3 (x[0..3]) and 64+4l..64+4l+3 (x[4..7]).
 template <bool aligned, class T>
 KD_FUNCTION void store_row(T* to_where, int lane, const float (&x)[8]) {
-  store4<aligned>(to_where + 4 * lane, &x[0]);
-  store4<aligned>(to_where + 64 + 4 * lane, &x[4]);
+  T* const place = to_where + 4 * lane;
+  store4<aligned>(place, &x[0]);
+  store4<aligned>(place + 64, &x[4]);
 }
 
 KD_KERNEL(256, 0) void gla_fwd_first_tile_i32(const __grid_constant__ Arguments arguments) {
@@ -77,24 +78,26 @@ KD_FUNCTION void gla_fwd_stage(const Arguments& arguments, float* shared, long l
   (void)arrivals, (void)head;
   if (threadIdx.x == 0) {
     const long long* const first_tile = arguments.cu_seqlens != nullptr ? arguments.first_tile : nullptr;
-    const Slot& before = slots[record == 0 ? 2 : record - 1];
+    const Slot before = number == begin ? Slot{} : slots[record == 0 ? 2 : record - 1];
+    Slot made = before;
     const StagedTile where = number == begin
         ? find_staged_tile(number, 16, arguments.tokens, arguments.sequences, first_tile, arguments.sequence_start)
         : next_staged_tile(before.tile, 16, arguments.tokens, arguments.sequences, first_tile, arguments.sequence_start);
-    next.tile = where;
+    made.tile = where;
     if (number != begin && where.batch == before.tile.batch && where.sequence == before.tile.sequence) {
       // the next 16 rows of the same sequence
-      next.q_d = before.q_d + 16 * arguments.q_d.token;
-      next.k_r = before.k_r + 16 * arguments.k_r.token;
-      next.g_c = before.g_c + 16 * arguments.g_c.token;
-      next.g_T = before.g_T + arguments.g_T.tile;
+      made.q_d = before.q_d + 16 * arguments.q_d.token;
+      made.k_r = before.k_r + 16 * arguments.k_r.token;
+      made.g_c = before.g_c + 16 * arguments.g_c.token;
+      made.g_T = before.g_T + arguments.g_T.tile;
     }
     else {
-      next.q_d = arguments.q_d.at(where.batch, where.token, head);
-      next.k_r = arguments.k_r.at(where.batch, where.token, head);
-      next.g_c = arguments.g_c.at(where.batch, where.token, head);
-      next.g_T = arguments.g_T.at(head, number, 0);
+      made.q_d = arguments.q_d.at(where.batch, where.token, head);
+      made.k_r = arguments.k_r.at(where.batch, where.token, head);
+      made.g_c = arguments.g_c.at(where.batch, where.token, head);
+      made.g_T = arguments.g_T.at(head, number, 0);
     }
+    next = made;
   }
   if constexpr (!aligned) block_barrier();  // the record is complete
   const Tile tile = tile_of(next.tile);
@@ -119,9 +122,9 @@ KD_FUNCTION void gla_fwd_stage(const Arguments& arguments, float* shared, long l
 template <bool aligned>
 KD_FUNCTION void gla_fwd_tiles(const Arguments& arguments, float* shared) {
   // Row map: 16 lanes a row, 16 rows at a time.
-  const int lane = static_cast<int>(threadIdx.x) % 16, step_row = static_cast<int>(threadIdx.x) / 16;
+  const int lane = static_cast<int>(threadIdx.x % 16), step_row = static_cast<int>(threadIdx.x / 16);
   // Column map: one column, one block of 8 rows.
-  const int column = static_cast<int>(threadIdx.x) % 128, block = static_cast<int>(threadIdx.x) / 128;
+  const int column = static_cast<int>(threadIdx.x % 128), block = static_cast<int>(threadIdx.x / 128);
   const int row = step_row, first_row = 8 * block;
   (void)lane, (void)row, (void)column, (void)first_row;
   float* const g_blocks = shared + 0;
@@ -161,6 +164,8 @@ KD_FUNCTION void gla_fwd_tiles(const Arguments& arguments, float* shared) {
       gla_fwd_stage<aligned>(arguments, shared, head, number + 2, begin, end, slot, record == 0 ? 2 : record - 1);
       continue;
     }
+    const int rows_here = tile.rows - first_row;  // rows of this thread's block that are there: i < rows_here
+    (void)rows_here;
 
     const float* const operands = shared + 320 + slot * 3072;
     const bf16* const q_staged = reinterpret_cast<const bf16*>(operands);
@@ -180,7 +185,7 @@ KD_FUNCTION void gla_fwd_tiles(const Arguments& arguments, float* shared) {
     float g_c[8];
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
-      const float term = first_row + i < tile.rows ? g[i] : 0.0f;
+      const float term = i < rows_here ? g[i] : 0.0f;
       g_c[i] = i == 0 ? term : g_c[i - 1] + term;
     }
     g_blocks[block * 128 + column] = g_c[7];
@@ -206,9 +211,10 @@ KD_FUNCTION void gla_fwd_tiles(const Arguments& arguments, float* shared) {
     for (int i = 0; i < 8; ++i) {
       q_d[i] = q[i] * approx_exp2(g_c[i]) * scale;                      // [gla.cpp:16]
     }
-    #pragma unroll
-    for (int i = 0; i < 8; ++i) {
-      if (first_row + i < tile.rows) row_of<aligned>(here.q_d, arguments.q_d.token, (first_row + i))[column] = to<bf16>(q_d[i]);  // [gla.cpp:16]
+    {
+      bf16* const place = row_of<aligned>(here.q_d, arguments.q_d.token, first_row) + column;
+      #pragma unroll
+      for (int i = 0; i < 8; ++i) if (i < rows_here) *row_of<aligned>(place, arguments.q_d.token, i) = to<bf16>(q_d[i]);  // [gla.cpp:16]
     }
     float k[8];                                                         // [gla.cpp:12]
     #pragma unroll
@@ -218,13 +224,15 @@ KD_FUNCTION void gla_fwd_tiles(const Arguments& arguments, float* shared) {
     for (int i = 0; i < 8; ++i) {
       k_r[i] = k[i] * approx_exp2(g_T - g_c[i]);                        // [gla.cpp:17]
     }
-    #pragma unroll
-    for (int i = 0; i < 8; ++i) {
-      if (first_row + i < tile.rows) row_of<aligned>(here.k_r, arguments.k_r.token, (first_row + i))[column] = to<bf16>(k_r[i]);  // [gla.cpp:17]
+    {
+      bf16* const place = row_of<aligned>(here.k_r, arguments.k_r.token, first_row) + column;
+      #pragma unroll
+      for (int i = 0; i < 8; ++i) if (i < rows_here) *row_of<aligned>(place, arguments.k_r.token, i) = to<bf16>(k_r[i]);  // [gla.cpp:17]
     }
-    #pragma unroll
-    for (int i = 0; i < 8; ++i) {
-      if (first_row + i < tile.rows) row_of<aligned>(here.g_c, arguments.g_c.token, (first_row + i))[column] = to<float>(g_c[i]);  // [gla.cpp:18]
+    {
+      float* const place = row_of<aligned>(here.g_c, arguments.g_c.token, first_row) + column;
+      #pragma unroll
+      for (int i = 0; i < 8; ++i) if (i < rows_here) *row_of<aligned>(place, arguments.g_c.token, i) = to<float>(g_c[i]);  // [gla.cpp:18]
     }
     if (block == 0) (here.g_T)[column] = to<float>(g_T);                // [gla.cpp:19]
     block_barrier();  // every thread is done with the operands

@@ -77,14 +77,16 @@ template <bool aligned, class T>
 KD_FUNCTION void load_row(const T* from, int lane, bool present, float (&x)[8]) {
   #pragma unroll
   for (int i = 0; i < 8; ++i) x[i] = 0.0f;
-  if (present) load4<aligned>(from + 4 * lane, &x[0]);
-  if (present) load4<aligned>(from + 64 + 4 * lane, &x[4]);
+  const T* const place = from + 4 * lane;
+  if (present) load4<aligned>(place, &x[0]);
+  if (present) load4<aligned>(place + 64, &x[4]);
 }
 
 template <bool aligned, class T>
 KD_FUNCTION void store_row(T* to_where, int lane, const float (&x)[8]) {
-  store4<aligned>(to_where + 4 * lane, &x[0]);
-  store4<aligned>(to_where + 64 + 4 * lane, &x[4]);
+  T* const place = to_where + 4 * lane;
+  store4<aligned>(place, &x[0]);
+  store4<aligned>(place + 64, &x[4]);
 }
 
 /// Sum of a row by the tree over the bits 0, 1, top (in a lane), 2, 3, ... (across 16 lanes) of the column number.
@@ -152,22 +154,24 @@ KD_FUNCTION void kda_fla_bwd_stage(const Arguments& arguments, float* shared, lo
   (void)arrivals, (void)head;
   if (threadIdx.x == 0) {
     const long long* const first_tile = arguments.cu_seqlens != nullptr ? arguments.first_tile : nullptr;
-    const Slot& before = slots[record == 0 ? 2 : record - 1];
+    const Slot before = number == begin ? Slot{} : slots[record == 0 ? 2 : record - 1];
+    Slot made = before;
     const StagedTile where = number == begin
         ? find_staged_tile(number, 16, arguments.tokens, arguments.sequences, first_tile, arguments.sequence_start)
         : next_staged_tile(before.tile, 16, arguments.tokens, arguments.sequences, first_tile, arguments.sequence_start);
-    next.tile = where;
+    made.tile = where;
     if (number != begin && where.batch == before.tile.batch && where.sequence == before.tile.sequence) {
       // the next 16 rows of the same sequence
-      next.dq = before.dq + 16 * arguments.dq.token;
-      next.dk = before.dk + 16 * arguments.dk.token;
-      next.dg_raw = before.dg_raw + 16 * arguments.dg_raw.token;
+      made.dq = before.dq + 16 * arguments.dq.token;
+      made.dk = before.dk + 16 * arguments.dk.token;
+      made.dg_raw = before.dg_raw + 16 * arguments.dg_raw.token;
     }
     else {
-      next.dq = arguments.dq.at(where.batch, where.token, head);
-      next.dk = arguments.dk.at(where.batch, where.token, head);
-      next.dg_raw = arguments.dg_raw.at(where.batch, where.token, head);
+      made.dq = arguments.dq.at(where.batch, where.token, head);
+      made.dk = arguments.dk.at(where.batch, where.token, head);
+      made.dg_raw = arguments.dg_raw.at(where.batch, where.token, head);
     }
+    next = made;
   }
   if constexpr (!aligned) block_barrier();  // the record is complete
   const Tile tile = tile_of(next.tile);
@@ -198,9 +202,9 @@ KD_FUNCTION void kda_fla_bwd_stage(const Arguments& arguments, float* shared, lo
 template <bool aligned>
 KD_FUNCTION void kda_fla_bwd_tiles(const Arguments& arguments, float* shared) {
   // Row map: 16 lanes a row, 16 rows at a time.
-  const int lane = static_cast<int>(threadIdx.x) % 16, step_row = static_cast<int>(threadIdx.x) / 16;
+  const int lane = static_cast<int>(threadIdx.x % 16), step_row = static_cast<int>(threadIdx.x / 16);
   // Column map: one column, one block of 8 rows.
-  const int column = static_cast<int>(threadIdx.x) % 128, block = static_cast<int>(threadIdx.x) / 128;
+  const int column = static_cast<int>(threadIdx.x % 128), block = static_cast<int>(threadIdx.x / 128);
   const int row = step_row, first_row = 8 * block;
   (void)lane, (void)row, (void)column, (void)first_row;
   float* const dg_c_blocks = shared + 0;
@@ -227,7 +231,7 @@ KD_FUNCTION void kda_fla_bwd_tiles(const Arguments& arguments, float* shared) {
   const float dt_bias = to_float((arguments.dt_bias + head * 128)[column]);             // [kda_fla.cpp:16]
 
   // Row owners: what needs one number a row is done by a thread a row, 16 tiles at a time.
-  const int own_row = static_cast<int>(threadIdx.x) % 16, own_tile = static_cast<int>(threadIdx.x) / 16;
+  const int own_row = static_cast<int>(threadIdx.x % 16), own_tile = static_cast<int>(threadIdx.x / 16);
   for (long long owned = begin; owned < end; owned += 16) {
     const long long number = owned + own_tile;
     const Tile tile = number >= end ? Tile{0, 0, 0, 0}
@@ -263,6 +267,8 @@ KD_FUNCTION void kda_fla_bwd_tiles(const Arguments& arguments, float* shared) {
       kda_fla_bwd_stage<aligned>(arguments, shared, head, number + 2, begin, end, slot, record == 0 ? 2 : record - 1);
       continue;
     }
+    const int rows_here = tile.rows - first_row;  // rows of this thread's block that are there: i < rows_here
+    (void)rows_here;
 
     const float* const operands = shared + 832 + slot * 9216;
     const bf16* const q_staged = reinterpret_cast<const bf16*>(operands);
@@ -312,7 +318,7 @@ KD_FUNCTION void kda_fla_bwd_tiles(const Arguments& arguments, float* shared) {
     float dg[8];
     #pragma unroll
     for (int i = 7; i >= 0; --i) {
-      const float term = first_row + i < tile.rows ? dg_c[i] : 0.0f;
+      const float term = i < rows_here ? dg_c[i] : 0.0f;
       dg[i] = i == 7 ? term : dg[i + 1] + term;
     }
     dg_c_blocks[block * 128 + column] = dg[0];
@@ -344,7 +350,7 @@ KD_FUNCTION void kda_fla_bwd_tiles(const Arguments& arguments, float* shared) {
     float _total_mul_dg_x_block = 0.0f;
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
-      if (first_row + i < tile.rows) _total_mul_dg_x_block = i == 0 ? _mul_dg_x[i] : _total_mul_dg_x_block + _mul_dg_x[i];
+      if (i < rows_here) _total_mul_dg_x_block = i == 0 ? _mul_dg_x[i] : _total_mul_dg_x_block + _mul_dg_x[i];
     }
     _mul_dg_x_blocks[block * 128 + column] = _total_mul_dg_x_block;
     float dx[8];
@@ -356,12 +362,13 @@ KD_FUNCTION void kda_fla_bwd_tiles(const Arguments& arguments, float* shared) {
     float _total_dx_block = 0.0f;
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
-      if (first_row + i < tile.rows) _total_dx_block = i == 0 ? dx[i] : _total_dx_block + dx[i];
+      if (i < rows_here) _total_dx_block = i == 0 ? dx[i] : _total_dx_block + dx[i];
     }
     dx_blocks[block * 128 + column] = _total_dx_block;
-    #pragma unroll
-    for (int i = 0; i < 8; ++i) {
-      if (first_row + i < tile.rows) row_of<aligned>(here.dg_raw, arguments.dg_raw.token, (first_row + i))[column] = to<bf16>(dx[i]);  // [kda_fla.cpp:14]
+    {
+      bf16* const place = row_of<aligned>(here.dg_raw, arguments.dg_raw.token, first_row) + column;
+      #pragma unroll
+      for (int i = 0; i < 8; ++i) if (i < rows_here) *row_of<aligned>(place, arguments.dg_raw.token, i) = to<bf16>(dx[i]);  // [kda_fla.cpp:14]
     }
     block_barrier();  // _mul_dg_x_blocks is complete
     kda_fla_bwd_stage<aligned>(arguments, shared, head, number + 2, begin, end, slot, record == 0 ? 2 : record - 1);
@@ -398,7 +405,7 @@ KD_ENTRY(kda_fla_bwd_any, Arguments);
 KD_KERNEL(256, 0) void kda_fla_bwd_segments(const Arguments arguments) {
   KD_SHARED(float, parts, 256);
   const long long head = blockIdx.x % arguments.heads;
-  const int column = static_cast<int>(blockIdx.x / arguments.heads) * 32 + static_cast<int>(threadIdx.x) % 32;
+  const int column = static_cast<int>(blockIdx.x / arguments.heads) * 32 + static_cast<int>(threadIdx.x % 32);
   const float* const _sum_total_mul_dg_x_sum_terms = arguments._sum_total_mul_dg_x_sum_partial + head * arguments.segments * 128 + column;
   sum_segments(arguments.segments, true, parts, arguments._sum_total_mul_dg_x_sum_columns + head * 128 + column, [&](long long segment) {
     return _sum_total_mul_dg_x_sum_terms[segment * 128];
@@ -413,7 +420,7 @@ KD_ENTRY(kda_fla_bwd_segments, Arguments);
 // Parameter sums, last stage: features, heads, and the adjoints of values made of parameters alone. One row of lanes.
 template <bool aligned>
 KD_FUNCTION void kda_fla_bwd_finish_body(const Arguments& arguments) {
-  const int lane = static_cast<int>(threadIdx.x) % 16;
+  const int lane = static_cast<int>(threadIdx.x % 16);
   (void)lane;
   const long long head = blockIdx.x;
   (void)head;

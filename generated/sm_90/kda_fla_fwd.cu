@@ -56,14 +56,16 @@ template <bool aligned, class T>
 KD_FUNCTION void load_row(const T* from, int lane, bool present, float (&x)[8]) {
   #pragma unroll
   for (int i = 0; i < 8; ++i) x[i] = 0.0f;
-  if (present) load4<aligned>(from + 4 * lane, &x[0]);
-  if (present) load4<aligned>(from + 64 + 4 * lane, &x[4]);
+  const T* const place = from + 4 * lane;
+  if (present) load4<aligned>(place, &x[0]);
+  if (present) load4<aligned>(place + 64, &x[4]);
 }
 
 template <bool aligned, class T>
 KD_FUNCTION void store_row(T* to_where, int lane, const float (&x)[8]) {
-  store4<aligned>(to_where + 4 * lane, &x[0]);
-  store4<aligned>(to_where + 64 + 4 * lane, &x[4]);
+  T* const place = to_where + 4 * lane;
+  store4<aligned>(place, &x[0]);
+  store4<aligned>(place + 64, &x[4]);
 }
 
 /// Sum of products along a row: fma(x1, y1, x0*y0) for neighbouring columns, then as row_sum.
@@ -119,22 +121,24 @@ KD_FUNCTION void kda_fla_fwd_stage(const Arguments& arguments, float* shared, lo
   (void)arrivals, (void)head;
   if (threadIdx.x == 0) {
     const long long* const first_tile = arguments.cu_seqlens != nullptr ? arguments.first_tile : nullptr;
-    const Slot& before = slots[record == 0 ? 2 : record - 1];
+    const Slot before = number == begin ? Slot{} : slots[record == 0 ? 2 : record - 1];
+    Slot made = before;
     const StagedTile where = number == begin
         ? find_staged_tile(number, 16, arguments.tokens, arguments.sequences, first_tile, arguments.sequence_start)
         : next_staged_tile(before.tile, 16, arguments.tokens, arguments.sequences, first_tile, arguments.sequence_start);
-    next.tile = where;
+    made.tile = where;
     if (number != begin && where.batch == before.tile.batch && where.sequence == before.tile.sequence) {
       // the next 16 rows of the same sequence
-      next.q_n = before.q_n + 16 * arguments.q_n.token;
-      next.k_n = before.k_n + 16 * arguments.k_n.token;
-      next.g_c = before.g_c + 16 * arguments.g_c.token;
+      made.q_n = before.q_n + 16 * arguments.q_n.token;
+      made.k_n = before.k_n + 16 * arguments.k_n.token;
+      made.g_c = before.g_c + 16 * arguments.g_c.token;
     }
     else {
-      next.q_n = arguments.q_n.at(where.batch, where.token, head);
-      next.k_n = arguments.k_n.at(where.batch, where.token, head);
-      next.g_c = arguments.g_c.at(where.batch, where.token, head);
+      made.q_n = arguments.q_n.at(where.batch, where.token, head);
+      made.k_n = arguments.k_n.at(where.batch, where.token, head);
+      made.g_c = arguments.g_c.at(where.batch, where.token, head);
     }
+    next = made;
   }
   if constexpr (!aligned) block_barrier();  // the record is complete
   const Tile tile = tile_of(next.tile);
@@ -159,9 +163,9 @@ KD_FUNCTION void kda_fla_fwd_stage(const Arguments& arguments, float* shared, lo
 template <bool aligned>
 KD_FUNCTION void kda_fla_fwd_tiles(const Arguments& arguments, float* shared) {
   // Row map: 16 lanes a row, 16 rows at a time.
-  const int lane = static_cast<int>(threadIdx.x) % 16, step_row = static_cast<int>(threadIdx.x) / 16;
+  const int lane = static_cast<int>(threadIdx.x % 16), step_row = static_cast<int>(threadIdx.x / 16);
   // Column map: one column, one block of 8 rows.
-  const int column = static_cast<int>(threadIdx.x) % 128, block = static_cast<int>(threadIdx.x) / 128;
+  const int column = static_cast<int>(threadIdx.x % 128), block = static_cast<int>(threadIdx.x / 128);
   const int row = step_row, first_row = 8 * block;
   (void)lane, (void)row, (void)column, (void)first_row;
   float* const g_blocks = shared + 0;
@@ -186,7 +190,7 @@ KD_FUNCTION void kda_fla_fwd_tiles(const Arguments& arguments, float* shared) {
   const float dt_bias = to_float((arguments.dt_bias + head * 128)[column]);             // [kda_fla.cpp:16]
 
   // Row owners: what needs one number a row is done by a thread a row, 16 tiles at a time.
-  const int own_row = static_cast<int>(threadIdx.x) % 16, own_tile = static_cast<int>(threadIdx.x) / 16;
+  const int own_row = static_cast<int>(threadIdx.x % 16), own_tile = static_cast<int>(threadIdx.x / 16);
   for (long long owned = begin; owned < end; owned += 16) {
     const long long number = owned + own_tile;
     const Tile tile = number >= end ? Tile{0, 0, 0, 0}
@@ -219,6 +223,8 @@ KD_FUNCTION void kda_fla_fwd_tiles(const Arguments& arguments, float* shared) {
       kda_fla_fwd_stage<aligned>(arguments, shared, head, number + 2, begin, end, slot, record == 0 ? 2 : record - 1);
       continue;
     }
+    const int rows_here = tile.rows - first_row;  // rows of this thread's block that are there: i < rows_here
+    (void)rows_here;
 
     const float* const operands = shared + 320 + slot * 3072;
     const bf16* const q_staged = reinterpret_cast<const bf16*>(operands);
@@ -260,7 +266,7 @@ KD_FUNCTION void kda_fla_fwd_tiles(const Arguments& arguments, float* shared) {
     float g_c[8];
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
-      const float term = first_row + i < tile.rows ? g[i] : 0.0f;
+      const float term = i < rows_here ? g[i] : 0.0f;
       g_c[i] = i == 0 ? term : g_c[i - 1] + term;
     }
     g_blocks[block * 128 + column] = g_c[7];
@@ -275,9 +281,10 @@ KD_FUNCTION void kda_fla_fwd_tiles(const Arguments& arguments, float* shared) {
     }
     #pragma unroll
     for (int i = 0; i < 8; ++i) g_c[i] = g_c_before + g_c[i];
-    #pragma unroll
-    for (int i = 0; i < 8; ++i) {
-      if (first_row + i < tile.rows) row_of<aligned>(here.g_c, arguments.g_c.token, (first_row + i))[column] = to<float>(g_c[i]);  // [kda_fla.cpp:22]
+    {
+      float* const place = row_of<aligned>(here.g_c, arguments.g_c.token, first_row) + column;
+      #pragma unroll
+      for (int i = 0; i < 8; ++i) if (i < rows_here) *row_of<aligned>(place, arguments.g_c.token, i) = to<float>(g_c[i]);  // [kda_fla.cpp:22]
     }
   }
 }

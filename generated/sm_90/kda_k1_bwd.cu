@@ -96,14 +96,16 @@ template <bool aligned, class T>
 KD_FUNCTION void load_row(const T* from, int lane, bool present, float (&x)[8]) {
   #pragma unroll
   for (int i = 0; i < 8; ++i) x[i] = 0.0f;
-  if (present) load4<aligned>(from + 4 * lane, &x[0]);
-  if (present) load4<aligned>(from + 64 + 4 * lane, &x[4]);
+  const T* const place = from + 4 * lane;
+  if (present) load4<aligned>(place, &x[0]);
+  if (present) load4<aligned>(place + 64, &x[4]);
 }
 
 template <bool aligned, class T>
 KD_FUNCTION void store_row(T* to_where, int lane, const float (&x)[8]) {
-  store4<aligned>(to_where + 4 * lane, &x[0]);
-  store4<aligned>(to_where + 64 + 4 * lane, &x[4]);
+  T* const place = to_where + 4 * lane;
+  store4<aligned>(place, &x[0]);
+  store4<aligned>(place + 64, &x[4]);
 }
 
 /// Sum of a row by the tree over the bits 0, 1, top (in a lane), 2, 3, ... (across 16 lanes) of the column number.
@@ -165,36 +167,38 @@ KD_ENTRY(kda_k1_bwd_first_tile_i64, Arguments);
 template <bool aligned>
 KD_FUNCTION void kda_k1_bwd_stage(const Arguments& arguments, float* shared, long long head, long long number, long long begin, long long end, int slot, int record) {
   if (number >= end || (aligned && threadIdx.x != 0)) return;
-  Arrival* const arrivals = reinterpret_cast<Arrival*>(shared + 5248);
-  Slot* const slots = reinterpret_cast<Slot*>(shared + 5252);
+  Arrival* const arrivals = reinterpret_cast<Arrival*>(shared + 2432);
+  Slot* const slots = reinterpret_cast<Slot*>(shared + 2436);
   Slot& next = slots[record];
   (void)arrivals, (void)head;
   if (threadIdx.x == 0) {
     const long long* const first_tile = arguments.cu_seqlens != nullptr ? arguments.first_tile : nullptr;
-    const Slot& before = slots[record == 0 ? 2 : record - 1];
+    const Slot before = number == begin ? Slot{} : slots[record == 0 ? 2 : record - 1];
+    Slot made = before;
     const StagedTile where = number == begin
         ? find_staged_tile(number, 16, arguments.tokens, arguments.sequences, first_tile, arguments.sequence_start)
         : next_staged_tile(before.tile, 16, arguments.tokens, arguments.sequences, first_tile, arguments.sequence_start);
-    next.tile = where;
+    made.tile = where;
     if (number != begin && where.batch == before.tile.batch && where.sequence == before.tile.sequence) {
       // the next 16 rows of the same sequence
-      next.dv_out = before.dv_out + 16 * arguments.dv_out.token;
-      next.dq = before.dq + 16 * arguments.dq.token;
-      next.dk = before.dk + 16 * arguments.dk.token;
-      next.dg_raw = before.dg_raw + 16 * arguments.dg_raw.token;
-      next.dv = before.dv + 16 * arguments.dv.token;
+      made.dv_out = before.dv_out + 16 * arguments.dv_out.token;
+      made.dq = before.dq + 16 * arguments.dq.token;
+      made.dk = before.dk + 16 * arguments.dk.token;
+      made.dg_raw = before.dg_raw + 16 * arguments.dg_raw.token;
+      made.dv = before.dv + 16 * arguments.dv.token;
     }
     else {
-      next.dv_out = arguments.dv_out.at(where.batch, where.token, head);
-      next.dq = arguments.dq.at(where.batch, where.token, head);
-      next.dk = arguments.dk.at(where.batch, where.token, head);
-      next.dg_raw = arguments.dg_raw.at(where.batch, where.token, head);
-      next.dv = arguments.dv.at(where.batch, where.token, head);
+      made.dv_out = arguments.dv_out.at(where.batch, where.token, head);
+      made.dq = arguments.dq.at(where.batch, where.token, head);
+      made.dk = arguments.dk.at(where.batch, where.token, head);
+      made.dg_raw = arguments.dg_raw.at(where.batch, where.token, head);
+      made.dv = arguments.dv.at(where.batch, where.token, head);
     }
+    next = made;
   }
   if constexpr (!aligned) block_barrier();  // the record is complete
   const Tile tile = tile_of(next.tile);
-  float* const operands = shared + 5312 + slot * 11392;
+  float* const operands = shared + 2496 + slot * 11392;
   if (tile.rows == 0) {
     if constexpr (aligned) expect_bytes(&arrivals[slot], 0, &next);
     return;
@@ -225,25 +229,25 @@ KD_FUNCTION void kda_k1_bwd_stage(const Arguments& arguments, float* shared, lon
 template <bool aligned>
 KD_FUNCTION void kda_k1_bwd_tiles(const Arguments& arguments, float* shared) {
   // Row map: 16 lanes a row, 16 rows at a time.
-  const int lane = static_cast<int>(threadIdx.x) % 16, step_row = static_cast<int>(threadIdx.x) / 16;
+  const int lane = static_cast<int>(threadIdx.x % 16), step_row = static_cast<int>(threadIdx.x / 16);
   // Column map: one column, one block of 8 rows.
-  const int column = static_cast<int>(threadIdx.x) % 128, block = static_cast<int>(threadIdx.x) / 128;
+  const int column = static_cast<int>(threadIdx.x % 128), block = static_cast<int>(threadIdx.x / 128);
   const int row = step_row, first_row = 8 * block;
   (void)lane, (void)row, (void)column, (void)first_row;
-  float* const g_blocks = shared + 0;
-  float* const dg_c_blocks = shared + 256;
-  float* const _dz_g_raw_plus_dt_bias_blocks = shared + 512;
-  float* const dg_raw_blocks = shared + 768;
-  float* const dg_c_shared = shared + 1024;
-  float* const _exp2_g_T_shared = shared + 3072;
-  float* const g_c_shared = shared + 3200;
+  float* const g_blocks = shared + 2048;
+  float* const dg_c_blocks = shared + 2048;
+  float* const _dz_g_raw_plus_dt_bias_blocks = shared + 0;
+  float* const dg_raw_blocks = shared + 256;
+  float* const dg_c_shared = shared + 0;
+  float* const _exp2_g_T_shared = shared + 2304;
+  float* const g_c_shared = shared + 0;
   const unsigned heads = static_cast<unsigned>(arguments.heads), head_number = blockIdx.x % heads, group_number = blockIdx.x / heads;
   const long long head = head_number, group = group_number;
   (void)shared, (void)head;
   const long long begin = group * 8, end = begin + 8 < arguments.tiles ? begin + 8 : arguments.tiles;
   // Operands travel 2 tiles ahead.
-  Arrival* const arrivals = reinterpret_cast<Arrival*>(shared + 5248);
-  const Slot* const slots = reinterpret_cast<Slot*>(shared + 5252);
+  Arrival* const arrivals = reinterpret_cast<Arrival*>(shared + 2432);
+  const Slot* const slots = reinterpret_cast<Slot*>(shared + 2436);
   if (aligned && threadIdx.x == 0) {
     for (int slot = 0; slot < 2; ++slot) initialise_arrival(&arrivals[slot]);
     publish_arrivals();
@@ -258,7 +262,7 @@ KD_FUNCTION void kda_k1_bwd_tiles(const Arguments& arguments, float* shared) {
   const float dt_bias = to_float((arguments.dt_bias + head * 128)[column]);             // [kda_k1.cpp:23]
 
   // Row owners: what needs one number a row is done by a thread a row, 16 tiles at a time.
-  const int own_row = static_cast<int>(threadIdx.x) % 16, own_tile = static_cast<int>(threadIdx.x) / 16;
+  const int own_row = static_cast<int>(threadIdx.x % 16), own_tile = static_cast<int>(threadIdx.x / 16);
   for (long long owned = begin; owned < end; owned += 16) {
     const long long number = owned + own_tile;
     const Tile tile = number >= end ? Tile{0, 0, 0, 0}
@@ -295,8 +299,10 @@ KD_FUNCTION void kda_k1_bwd_tiles(const Arguments& arguments, float* shared) {
       kda_k1_bwd_stage<aligned>(arguments, shared, head, number + 2, begin, end, slot, record == 0 ? 2 : record - 1);
       continue;
     }
+    const int rows_here = tile.rows - first_row;  // rows of this thread's block that are there: i < rows_here
+    (void)rows_here;
 
-    const float* const operands = shared + 5312 + slot * 11392;
+    const float* const operands = shared + 2496 + slot * 11392;
     const bf16* const q_staged = reinterpret_cast<const bf16*>(operands);
     const bf16* const k_staged = reinterpret_cast<const bf16*>(operands + 1024);
     const bf16* const g_raw_staged = reinterpret_cast<const bf16*>(operands + 2048);
@@ -318,23 +324,23 @@ KD_FUNCTION void kda_k1_bwd_tiles(const Arguments& arguments, float* shared) {
     #pragma unroll
     for (int i = 0; i < 8; ++i) g_raw[i] = to_float((g_raw_staged + (first_row + i) * 128)[column]);
     float _g_raw_plus_dt_bias[8];
-    float _rcp_exp2_minus_abs_z[8];
-    float _z_times_z[8];
+    float _z_times_z_2[8];
     float g[8];
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
       _g_raw_plus_dt_bias[i] = g_raw[i] + dt_bias;                      // [kda_k1.cpp:27]
       const float z = _exp_A_log * _g_raw_plus_dt_bias[i];              // [kda_k1.cpp:27]
       const float _exp2_minus_abs_z = approx_exp2(-fabsf(z) * log2e);   // [kda_k1.cpp:28]
-      _rcp_exp2_minus_abs_z[i] = approx_rcp_normal(1.0f + _exp2_minus_abs_z);           // [kda_k1.cpp:28]
-      _z_times_z[i] = _exp2_minus_abs_z * _rcp_exp2_minus_abs_z[i];     // [kda_k1.cpp:28]
-      g[i] = (0.0f <= z ? _rcp_exp2_minus_abs_z[i] : _z_times_z[i]) * log2e_lower_bound;            // [kda_k1.cpp:28]
+      const float _rcp_exp2_minus_abs_z = approx_rcp_normal(1.0f + _exp2_minus_abs_z);  // [kda_k1.cpp:28]
+      const float _z_times_z = _exp2_minus_abs_z * _rcp_exp2_minus_abs_z;               // [kda_k1.cpp:28]
+      _z_times_z_2[i] = _z_times_z * _rcp_exp2_minus_abs_z;             // [kda_k1.cpp:28]
+      g[i] = (0.0f <= z ? _rcp_exp2_minus_abs_z : _z_times_z) * log2e_lower_bound;      // [kda_k1.cpp:28]
     }
     // cumulative sum of g: inside blocks of 8 rows, absent rows skipped                // [kda_k1.cpp:29]
     float g_c_column[8];
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
-      const float term = first_row + i < tile.rows ? g[i] : 0.0f;
+      const float term = i < rows_here ? g[i] : 0.0f;
       g_c_column[i] = i == 0 ? term : g_c_column[i - 1] + term;
     }
     g_blocks[block * 128 + column] = g_c_column[7];
@@ -429,7 +435,7 @@ KD_FUNCTION void kda_k1_bwd_tiles(const Arguments& arguments, float* shared) {
     float _suffix_dg_c[8];
     #pragma unroll
     for (int i = 7; i >= 0; --i) {
-      const float term = first_row + i < tile.rows ? dg_c_column[i] : 0.0f;
+      const float term = i < rows_here ? dg_c_column[i] : 0.0f;
       _suffix_dg_c[i] = i == 7 ? term : _suffix_dg_c[i + 1] + term;
     }
     dg_c_blocks[block * 128 + column] = _suffix_dg_c[0];
@@ -449,14 +455,14 @@ KD_FUNCTION void kda_k1_bwd_tiles(const Arguments& arguments, float* shared) {
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
       const float dg = _suffix_dg_c[i] + dg_T;                          // [kda_k1.cpp:28]
-      dz[i] = dg * (_z_times_z[i] * _rcp_exp2_minus_abs_z[i]) * lower_bound;            // [kda_k1.cpp:28]
+      dz[i] = dg * _z_times_z_2[i] * lower_bound;                       // [kda_k1.cpp:28]
       _dz_g_raw_plus_dt_bias[i] = dz[i] * _g_raw_plus_dt_bias[i];       // [kda_k1.cpp:27]
     }
     // sum over the rows of _dz_g_raw_plus_dt_bias: blocks of 8 rows first              // [kda_k1.cpp:27]
     float _total_dz_block = 0.0f;
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
-      if (first_row + i < tile.rows) _total_dz_block = i == 0 ? _dz_g_raw_plus_dt_bias[i] : _total_dz_block + _dz_g_raw_plus_dt_bias[i];
+      if (i < rows_here) _total_dz_block = i == 0 ? _dz_g_raw_plus_dt_bias[i] : _total_dz_block + _dz_g_raw_plus_dt_bias[i];
     }
     _dz_g_raw_plus_dt_bias_blocks[block * 128 + column] = _total_dz_block;
     float dg_raw[8];
@@ -468,12 +474,13 @@ KD_FUNCTION void kda_k1_bwd_tiles(const Arguments& arguments, float* shared) {
     float _total_dg_raw_block = 0.0f;
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
-      if (first_row + i < tile.rows) _total_dg_raw_block = i == 0 ? dg_raw[i] : _total_dg_raw_block + dg_raw[i];
+      if (i < rows_here) _total_dg_raw_block = i == 0 ? dg_raw[i] : _total_dg_raw_block + dg_raw[i];
     }
     dg_raw_blocks[block * 128 + column] = _total_dg_raw_block;
-    #pragma unroll
-    for (int i = 0; i < 8; ++i) {
-      if (first_row + i < tile.rows) row_of<aligned>(here.dg_raw, arguments.dg_raw.token, (first_row + i))[column] = to<bf16>(dg_raw[i]);  // [kda_k1.cpp:21]
+    {
+      bf16* const place = row_of<aligned>(here.dg_raw, arguments.dg_raw.token, first_row) + column;
+      #pragma unroll
+      for (int i = 0; i < 8; ++i) if (i < rows_here) *row_of<aligned>(place, arguments.dg_raw.token, i) = to<bf16>(dg_raw[i]);  // [kda_k1.cpp:21]
     }
     block_barrier();  // _dz_g_raw_plus_dt_bias_blocks is complete
     float _total_dz = _dz_g_raw_plus_dt_bias_blocks[column];            // [kda_k1.cpp:27]
@@ -509,7 +516,7 @@ KD_ENTRY(kda_k1_bwd_any, Arguments);
 KD_KERNEL(256, 0) void kda_k1_bwd_segments(const Arguments arguments) {
   KD_SHARED(float, parts, 256);
   const long long head = blockIdx.x % arguments.heads;
-  const int column = static_cast<int>(blockIdx.x / arguments.heads) * 32 + static_cast<int>(threadIdx.x) % 32;
+  const int column = static_cast<int>(blockIdx.x / arguments.heads) * 32 + static_cast<int>(threadIdx.x % 32);
   const float* const _sum_total_dz_sum_terms = arguments._sum_total_dz_sum_partial + head * arguments.segments * 128 + column;
   sum_segments(arguments.segments, true, parts, arguments._sum_total_dz_sum_columns + head * 128 + column, [&](long long segment) {
     return _sum_total_dz_sum_terms[segment * 128];
@@ -524,7 +531,7 @@ KD_ENTRY(kda_k1_bwd_segments, Arguments);
 // Parameter sums, last stage: features, heads, and the adjoints of values made of parameters alone. One row of lanes.
 template <bool aligned>
 KD_FUNCTION void kda_k1_bwd_finish_body(const Arguments& arguments) {
-  const int lane = static_cast<int>(threadIdx.x) % 16;
+  const int lane = static_cast<int>(threadIdx.x % 16);
   (void)lane;
   const long long head = blockIdx.x;
   (void)head;

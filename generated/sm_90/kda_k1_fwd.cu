@@ -72,14 +72,16 @@ template <bool aligned, class T>
 KD_FUNCTION void load_row(const T* from, int lane, bool present, float (&x)[8]) {
   #pragma unroll
   for (int i = 0; i < 8; ++i) x[i] = 0.0f;
-  if (present) load4<aligned>(from + 4 * lane, &x[0]);
-  if (present) load4<aligned>(from + 64 + 4 * lane, &x[4]);
+  const T* const place = from + 4 * lane;
+  if (present) load4<aligned>(place, &x[0]);
+  if (present) load4<aligned>(place + 64, &x[4]);
 }
 
 template <bool aligned, class T>
 KD_FUNCTION void store_row(T* to_where, int lane, const float (&x)[8]) {
-  store4<aligned>(to_where + 4 * lane, &x[0]);
-  store4<aligned>(to_where + 64 + 4 * lane, &x[4]);
+  T* const place = to_where + 4 * lane;
+  store4<aligned>(place, &x[0]);
+  store4<aligned>(place + 64, &x[4]);
 }
 
 /// Sum of products along a row: fma(x1, y1, x0*y0) for neighbouring columns, then as row_sum.
@@ -135,30 +137,32 @@ KD_FUNCTION void kda_k1_fwd_stage(const Arguments& arguments, float* shared, lon
   (void)arrivals, (void)head;
   if (threadIdx.x == 0) {
     const long long* const first_tile = arguments.cu_seqlens != nullptr ? arguments.first_tile : nullptr;
-    const Slot& before = slots[record == 0 ? 2 : record - 1];
+    const Slot before = number == begin ? Slot{} : slots[record == 0 ? 2 : record - 1];
+    Slot made = before;
     const StagedTile where = number == begin
         ? find_staged_tile(number, 16, arguments.tokens, arguments.sequences, first_tile, arguments.sequence_start)
         : next_staged_tile(before.tile, 16, arguments.tokens, arguments.sequences, first_tile, arguments.sequence_start);
-    next.tile = where;
+    made.tile = where;
     if (number != begin && where.batch == before.tile.batch && where.sequence == before.tile.sequence) {
       // the next 16 rows of the same sequence
-      next.v = before.v + 16 * arguments.v.token;
-      next.q_d = before.q_d + 16 * arguments.q_d.token;
-      next.k_d = before.k_d + 16 * arguments.k_d.token;
-      next.k_i = before.k_i + 16 * arguments.k_i.token;
-      next.k_r = before.k_r + 16 * arguments.k_r.token;
-      next.g_T = before.g_T + arguments.g_T.tile;
-      next.v_out = before.v_out + 16 * arguments.v_out.token;
+      made.v = before.v + 16 * arguments.v.token;
+      made.q_d = before.q_d + 16 * arguments.q_d.token;
+      made.k_d = before.k_d + 16 * arguments.k_d.token;
+      made.k_i = before.k_i + 16 * arguments.k_i.token;
+      made.k_r = before.k_r + 16 * arguments.k_r.token;
+      made.g_T = before.g_T + arguments.g_T.tile;
+      made.v_out = before.v_out + 16 * arguments.v_out.token;
     }
     else {
-      next.v = arguments.v.at(where.batch, where.token, head);
-      next.q_d = arguments.q_d.at(where.batch, where.token, head);
-      next.k_d = arguments.k_d.at(where.batch, where.token, head);
-      next.k_i = arguments.k_i.at(where.batch, where.token, head);
-      next.k_r = arguments.k_r.at(where.batch, where.token, head);
-      next.g_T = arguments.g_T.at(head, number, 0);
-      next.v_out = arguments.v_out.at(where.batch, where.token, head);
+      made.v = arguments.v.at(where.batch, where.token, head);
+      made.q_d = arguments.q_d.at(where.batch, where.token, head);
+      made.k_d = arguments.k_d.at(where.batch, where.token, head);
+      made.k_i = arguments.k_i.at(where.batch, where.token, head);
+      made.k_r = arguments.k_r.at(where.batch, where.token, head);
+      made.g_T = arguments.g_T.at(head, number, 0);
+      made.v_out = arguments.v_out.at(where.batch, where.token, head);
     }
+    next = made;
   }
   if constexpr (!aligned) block_barrier();  // the record is complete
   const Tile tile = tile_of(next.tile);
@@ -183,13 +187,13 @@ KD_FUNCTION void kda_k1_fwd_stage(const Arguments& arguments, float* shared, lon
 template <bool aligned>
 KD_FUNCTION void kda_k1_fwd_tiles(const Arguments& arguments, float* shared) {
   // Row map: 16 lanes a row, 16 rows at a time.
-  const int lane = static_cast<int>(threadIdx.x) % 16, step_row = static_cast<int>(threadIdx.x) / 16;
+  const int lane = static_cast<int>(threadIdx.x % 16), step_row = static_cast<int>(threadIdx.x / 16);
   // Column map: one column, one block of 8 rows.
-  const int column = static_cast<int>(threadIdx.x) % 128, block = static_cast<int>(threadIdx.x) / 128;
+  const int column = static_cast<int>(threadIdx.x % 128), block = static_cast<int>(threadIdx.x / 128);
   const int row = step_row, first_row = 8 * block;
   (void)lane, (void)row, (void)column, (void)first_row;
-  float* const g_blocks = shared + 0;
-  float* const g_c_shared = shared + 256;
+  float* const g_blocks = shared + 2048;
+  float* const g_c_shared = shared + 0;
   float* const _exp2_g_T_shared = shared + 2304;
   const unsigned heads = static_cast<unsigned>(arguments.heads), head_number = blockIdx.x % heads, group_number = blockIdx.x / heads;
   const long long head = head_number, group = group_number;
@@ -212,7 +216,7 @@ KD_FUNCTION void kda_k1_fwd_tiles(const Arguments& arguments, float* shared) {
   const float dt_bias = to_float((arguments.dt_bias + head * 128)[column]);             // [kda_k1.cpp:23]
 
   // Row owners: what needs one number a row is done by a thread a row, 16 tiles at a time.
-  const int own_row = static_cast<int>(threadIdx.x) % 16, own_tile = static_cast<int>(threadIdx.x) / 16;
+  const int own_row = static_cast<int>(threadIdx.x % 16), own_tile = static_cast<int>(threadIdx.x / 16);
   for (long long owned = begin; owned < end; owned += 16) {
     const long long number = owned + own_tile;
     const Tile tile = number >= end ? Tile{0, 0, 0, 0}
@@ -248,6 +252,8 @@ KD_FUNCTION void kda_k1_fwd_tiles(const Arguments& arguments, float* shared) {
       kda_k1_fwd_stage<aligned>(arguments, shared, head, number + 2, begin, end, slot, record == 0 ? 2 : record - 1);
       continue;
     }
+    const int rows_here = tile.rows - first_row;  // rows of this thread's block that are there: i < rows_here
+    (void)rows_here;
 
     const float* const operands = shared + 2528 + slot * 3072;
     const bf16* const q_staged = reinterpret_cast<const bf16*>(operands);
@@ -276,7 +282,7 @@ KD_FUNCTION void kda_k1_fwd_tiles(const Arguments& arguments, float* shared) {
     float g_c_column[8];
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
-      const float term = first_row + i < tile.rows ? g[i] : 0.0f;
+      const float term = i < rows_here ? g[i] : 0.0f;
       g_c_column[i] = i == 0 ? term : g_c_column[i - 1] + term;
     }
     g_blocks[block * 128 + column] = g_c_column[7];

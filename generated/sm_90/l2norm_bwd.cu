@@ -39,14 +39,16 @@ template <bool aligned, class T>
 KD_FUNCTION void load_row(const T* from, int lane, bool present, float (&x)[8]) {
   #pragma unroll
   for (int i = 0; i < 8; ++i) x[i] = 0.0f;
-  if (present) load4<aligned>(from + 4 * lane, &x[0]);
-  if (present) load4<aligned>(from + 64 + 4 * lane, &x[4]);
+  const T* const place = from + 4 * lane;
+  if (present) load4<aligned>(place, &x[0]);
+  if (present) load4<aligned>(place + 64, &x[4]);
 }
 
 template <bool aligned, class T>
 KD_FUNCTION void store_row(T* to_where, int lane, const float (&x)[8]) {
-  store4<aligned>(to_where + 4 * lane, &x[0]);
-  store4<aligned>(to_where + 64 + 4 * lane, &x[4]);
+  T* const place = to_where + 4 * lane;
+  store4<aligned>(place, &x[0]);
+  store4<aligned>(place + 64, &x[4]);
 }
 
 /// Sum of products along a row: fma(x1, y1, x0*y0) for neighbouring columns, then as row_sum.
@@ -102,18 +104,20 @@ KD_FUNCTION void l2norm_bwd_stage(const Arguments& arguments, float* shared, lon
   (void)arrivals, (void)head;
   if (threadIdx.x == 0) {
     const long long* const first_tile = arguments.cu_seqlens != nullptr ? arguments.first_tile : nullptr;
-    const Slot& before = slots[record == 0 ? 2 : record - 1];
+    const Slot before = number == begin ? Slot{} : slots[record == 0 ? 2 : record - 1];
+    Slot made = before;
     const StagedTile where = number == begin
         ? find_staged_tile(number, 16, arguments.tokens, arguments.sequences, first_tile, arguments.sequence_start)
         : next_staged_tile(before.tile, 16, arguments.tokens, arguments.sequences, first_tile, arguments.sequence_start);
-    next.tile = where;
+    made.tile = where;
     if (number != begin && where.batch == before.tile.batch && where.sequence == before.tile.sequence) {
       // the next 16 rows of the same sequence
-      next.dx = before.dx + 16 * arguments.dx.token;
+      made.dx = before.dx + 16 * arguments.dx.token;
     }
     else {
-      next.dx = arguments.dx.at(where.batch, where.token, head);
+      made.dx = arguments.dx.at(where.batch, where.token, head);
     }
+    next = made;
   }
   if constexpr (!aligned) block_barrier();  // the record is complete
   const Tile tile = tile_of(next.tile);
@@ -136,9 +140,9 @@ KD_FUNCTION void l2norm_bwd_stage(const Arguments& arguments, float* shared, lon
 template <bool aligned>
 KD_FUNCTION void l2norm_bwd_tiles(const Arguments& arguments, float* shared) {
   // Row map: 16 lanes a row, 16 rows at a time.
-  const int lane = static_cast<int>(threadIdx.x) % 16, step_row = static_cast<int>(threadIdx.x) / 16;
+  const int lane = static_cast<int>(threadIdx.x % 16), step_row = static_cast<int>(threadIdx.x / 16);
   // Column map: one column, one block of 8 rows.
-  const int column = static_cast<int>(threadIdx.x) % 128, block = static_cast<int>(threadIdx.x) / 128;
+  const int column = static_cast<int>(threadIdx.x % 128), block = static_cast<int>(threadIdx.x / 128);
   const int row = step_row, first_row = 8 * block;
   (void)lane, (void)row, (void)column, (void)first_row;
   const unsigned heads = static_cast<unsigned>(arguments.heads), head_number = blockIdx.x % heads, group_number = blockIdx.x / heads;
@@ -174,6 +178,8 @@ KD_FUNCTION void l2norm_bwd_tiles(const Arguments& arguments, float* shared) {
       l2norm_bwd_stage<aligned>(arguments, shared, head, number + 2, begin, end, slot, record == 0 ? 2 : record - 1);
       continue;
     }
+    const int rows_here = tile.rows - first_row;  // rows of this thread's block that are there: i < rows_here
+    (void)rows_here;
 
     const float* const operands = shared + 64 + slot * 3072;
     const bf16* const x_staged = reinterpret_cast<const bf16*>(operands);

@@ -43,14 +43,16 @@ template <bool aligned, class T>
 KD_FUNCTION void load_row(const T* from, int lane, bool present, float (&x)[8]) {
   #pragma unroll
   for (int i = 0; i < 8; ++i) x[i] = 0.0f;
-  if (present) load4<aligned>(from + 4 * lane, &x[0]);
-  if (present) load4<aligned>(from + 64 + 4 * lane, &x[4]);
+  const T* const place = from + 4 * lane;
+  if (present) load4<aligned>(place, &x[0]);
+  if (present) load4<aligned>(place + 64, &x[4]);
 }
 
 template <bool aligned, class T>
 KD_FUNCTION void store_row(T* to_where, int lane, const float (&x)[8]) {
-  store4<aligned>(to_where + 4 * lane, &x[0]);
-  store4<aligned>(to_where + 64 + 4 * lane, &x[4]);
+  T* const place = to_where + 4 * lane;
+  store4<aligned>(place, &x[0]);
+  store4<aligned>(place + 64, &x[4]);
 }
 
 /// Sum of products along a row: fma(x1, y1, x0*y0) for neighbouring columns, then as row_sum.
@@ -106,18 +108,20 @@ KD_FUNCTION void rmsnorm_bwd_stage(const Arguments& arguments, float* shared, lo
   (void)arrivals, (void)head;
   if (threadIdx.x == 0) {
     const long long* const first_tile = arguments.cu_seqlens != nullptr ? arguments.first_tile : nullptr;
-    const Slot& before = slots[record == 0 ? 2 : record - 1];
+    const Slot before = number == begin ? Slot{} : slots[record == 0 ? 2 : record - 1];
+    Slot made = before;
     const StagedTile where = number == begin
         ? find_staged_tile(number, 16, arguments.tokens, arguments.sequences, first_tile, arguments.sequence_start)
         : next_staged_tile(before.tile, 16, arguments.tokens, arguments.sequences, first_tile, arguments.sequence_start);
-    next.tile = where;
+    made.tile = where;
     if (number != begin && where.batch == before.tile.batch && where.sequence == before.tile.sequence) {
       // the next 16 rows of the same sequence
-      next.dx = before.dx + 16 * arguments.dx.token;
+      made.dx = before.dx + 16 * arguments.dx.token;
     }
     else {
-      next.dx = arguments.dx.at(where.batch, where.token, head);
+      made.dx = arguments.dx.at(where.batch, where.token, head);
     }
+    next = made;
   }
   if constexpr (!aligned) block_barrier();  // the record is complete
   const Tile tile = tile_of(next.tile);
@@ -140,13 +144,13 @@ KD_FUNCTION void rmsnorm_bwd_stage(const Arguments& arguments, float* shared, lo
 template <bool aligned>
 KD_FUNCTION void rmsnorm_bwd_tiles(const Arguments& arguments, float* shared) {
   // Row map: 16 lanes a row, 16 rows at a time.
-  const int lane = static_cast<int>(threadIdx.x) % 16, step_row = static_cast<int>(threadIdx.x) / 16;
+  const int lane = static_cast<int>(threadIdx.x % 16), step_row = static_cast<int>(threadIdx.x / 16);
   // Column map: one column, one block of 8 rows.
-  const int column = static_cast<int>(threadIdx.x) % 128, block = static_cast<int>(threadIdx.x) / 128;
+  const int column = static_cast<int>(threadIdx.x % 128), block = static_cast<int>(threadIdx.x / 128);
   const int row = step_row, first_row = 8 * block;
   (void)lane, (void)row, (void)column, (void)first_row;
-  float* const _dy_x_inv_blocks = shared + 0;
-  float* const _dy_x_inv_shared = shared + 256;
+  float* const _dy_x_inv_blocks = shared + 2048;
+  float* const _dy_x_inv_shared = shared + 0;
   const unsigned heads = static_cast<unsigned>(arguments.heads), head_number = blockIdx.x % heads, group_number = blockIdx.x / heads;
   const long long head = head_number, group = group_number;
   (void)shared, (void)head;
@@ -183,6 +187,8 @@ KD_FUNCTION void rmsnorm_bwd_tiles(const Arguments& arguments, float* shared) {
       rmsnorm_bwd_stage<aligned>(arguments, shared, head, number + 2, begin, end, slot, record == 0 ? 2 : record - 1);
       continue;
     }
+    const int rows_here = tile.rows - first_row;  // rows of this thread's block that are there: i < rows_here
+    (void)rows_here;
 
     const float* const operands = shared + 2368 + slot * 3072;
     const bf16* const x_staged = reinterpret_cast<const bf16*>(operands);
@@ -201,9 +207,11 @@ KD_FUNCTION void rmsnorm_bwd_tiles(const Arguments& arguments, float* shared) {
     }
     const float _row_sum_dy_weight_x_inv = row_dot(_dy_weight, _x_inv, lane);           // [rmsnorm.cpp:10]
     float _minus_x_inv[8];
+    float _dy_x_inv[8];
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
       _minus_x_inv[i] = -_x_inv[i];                                     // [rmsnorm.cpp:13]
+      _dy_x_inv[i] = dy[i] * _x_inv[i];                                 // [rmsnorm.cpp:13]
     }
     const float _mul_dy = _row_sum_dy_weight_x_inv * 0.0078125f;        // [rmsnorm.cpp:10]
     float dx[8];
@@ -212,11 +220,6 @@ KD_FUNCTION void rmsnorm_bwd_tiles(const Arguments& arguments, float* shared) {
       dx[i] = fmaf(_minus_x_inv[i], _mul_dy, _dy_weight[i]) * inv;      // [rmsnorm.cpp:10]
     }
     if (row < tile.rows) store_row<aligned>(row_of<aligned>(here.dx, arguments.dx.token, row), lane, dx);  // [rmsnorm.cpp:10]
-    float _dy_x_inv[8];
-    #pragma unroll
-    for (int i = 0; i < 8; ++i) {
-      _dy_x_inv[i] = dy[i] * _x_inv[i];                                 // [rmsnorm.cpp:13]
-    }
     store4<true>(&_dy_x_inv_shared[row * 128 + 4 * lane], &_dy_x_inv[0]);
     store4<true>(&_dy_x_inv_shared[row * 128 + 64 + 4 * lane], &_dy_x_inv[4]);
     block_barrier();  // _dy_x_inv_shared is complete
@@ -228,7 +231,7 @@ KD_FUNCTION void rmsnorm_bwd_tiles(const Arguments& arguments, float* shared) {
     float _total_dy_x_inv_block = 0.0f;
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
-      if (first_row + i < tile.rows) _total_dy_x_inv_block = i == 0 ? _dy_x_inv_column[i] : _total_dy_x_inv_block + _dy_x_inv_column[i];
+      if (i < rows_here) _total_dy_x_inv_block = i == 0 ? _dy_x_inv_column[i] : _total_dy_x_inv_block + _dy_x_inv_column[i];
     }
     _dy_x_inv_blocks[block * 128 + column] = _total_dy_x_inv_block;
     block_barrier();  // _dy_x_inv_blocks is complete
@@ -260,7 +263,7 @@ KD_ENTRY(rmsnorm_bwd_any, Arguments);
 KD_KERNEL(256, 0) void rmsnorm_bwd_segments(const Arguments arguments) {
   KD_SHARED(float, parts, 256);
   const long long head = blockIdx.x % arguments.heads;
-  const int column = static_cast<int>(blockIdx.x / arguments.heads) * 32 + static_cast<int>(threadIdx.x) % 32;
+  const int column = static_cast<int>(blockIdx.x / arguments.heads) * 32 + static_cast<int>(threadIdx.x % 32);
   const float* const _sum_total_dy_x_inv_sum_terms = arguments._sum_total_dy_x_inv_sum_partial + head * arguments.segments * 128 + column;
   sum_segments(arguments.segments, true, parts, arguments._sum_total_dy_x_inv_sum_columns + head * 128 + column, [&](long long segment) {
     return _sum_total_dy_x_inv_sum_terms[segment * 128];
@@ -271,7 +274,7 @@ KD_ENTRY(rmsnorm_bwd_segments, Arguments);
 // Parameter sums, last stage: features, heads, and the adjoints of values made of parameters alone. One row of lanes.
 template <bool aligned>
 KD_FUNCTION void rmsnorm_bwd_finish_body(const Arguments& arguments) {
-  const int lane = static_cast<int>(threadIdx.x) % 16;
+  const int lane = static_cast<int>(threadIdx.x % 16);
   (void)lane;
   float dweight[8] = {0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f};
   for (long long head = 0; head < arguments.heads; ++head) {

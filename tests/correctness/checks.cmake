@@ -2,7 +2,7 @@
 # Whole checks through the command line: sizes and layouts of every spec, pairs of options.
 file(GLOB shipped_specs RELATIVE ${CMAKE_SOURCE_DIR}/specs CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/specs/*.cpp)
 set(checked_specs ${CMAKE_SOURCE_DIR}/tests/specs/zigzag.cpp ${CMAKE_SOURCE_DIR}/tests/specs/braid.cpp
-  ${CMAKE_SOURCE_DIR}/tests/specs/ledger.cpp ${CMAKE_SOURCE_DIR}/tests/specs/mixture.cpp)
+  ${CMAKE_SOURCE_DIR}/tests/specs/ledger.cpp ${CMAKE_SOURCE_DIR}/tests/specs/mixture.cpp ${CMAKE_SOURCE_DIR}/tests/specs/held.cpp)
 foreach(file ${shipped_specs})
   string(REPLACE ".cpp" "" spec ${file})
   list(APPEND checked_specs ${spec})

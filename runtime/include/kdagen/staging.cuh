@@ -144,10 +144,18 @@ KD_SEPARATE_FUNCTION void copy_box(T* to_shared, const T* from, long long stride
     to_shared[at] = at < rows * columns ? from[at / columns * stride + at % columns] : to<T>(0.0f);
 }
 
-/// Row `row` of a tile whose first row is at `first`. aligned: strides are below 2^32, so one wide multiplication does.
+/// Row `row` of a tile whose first row is at `first`, in global memory. aligned: rows are less than 2^32 bytes apart, so one
+/// wide multiplication finds it.
 template <bool aligned, class T>
 KD_FUNCTION T* row_of(T* first, long long stride, int row) {
-  if constexpr (aligned) return first + static_cast<unsigned long long>(static_cast<unsigned>(row)) * static_cast<unsigned>(stride);
+#ifndef KDAGEN_EMULATOR
+  if constexpr (aligned) {
+    __builtin_assume(__isGlobal(first));  // it may have been kept in shared memory, where the compiler loses sight of that
+    unsigned long long bytes;
+    asm("mul.wide.u32 %0, %1, %2;" : "=l"(bytes) : "r"(row), "r"(static_cast<unsigned>(stride * static_cast<long long>(sizeof(T)))));
+    return reinterpret_cast<T*>(reinterpret_cast<unsigned long long>(first) + bytes);
+  }
+#endif
   return first + row * stride;
 }
 
