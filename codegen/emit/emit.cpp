@@ -222,7 +222,7 @@ class KernelText {
     out.close();
     if (tiling.steps == 1) print_rows_here(out);
     StatementPrinter printer(program_, *names_, out, Place::Tile);
-    printer.set_restage([&](Writer& writer) { staging_->print_restage(writer); });
+    printer.set_restage([&](Writer& writer, int region) { staging_->print_restage(writer, region); });
     for (int r = 0; r < int(program_.regions.size()); ++r) {
       const Region& region = program_.regions[r];
       if (region.statements.empty()) continue;
@@ -237,17 +237,25 @@ class KernelText {
       for (const Statement& s : region.statements)
         if (s.kind == Kind::ScanCarry) out.line(fmt::format("{} {}_carry = {};", value_type(s.value), names_->of(s.value, s.map), zero_of(s.value)));
       std::string advance = staging_->advance_step(r);
+      bool whole = program_.staging.whole(r);
+      if (whole) {  // the operands of all steps
+        out.line("{");
+        out.indent();
+        staging_->print_operands(out, r);
+      }
       out.open(region.reverse ? fmt::format("for (int step = {}; step >= 0; --step{})", tiling.steps - 1, advance)
                               : fmt::format("for (int step = 0; step < {}; ++step{})", tiling.steps, advance));
       out.line(fmt::format("const int row = step * {0} + step_row, first_row = step * {0} + 8 * block;", tiling.rows_per_step));
       out.line("(void)row, (void)first_row;");
       print_rows_here(out);
-      staging_->print_operands(out, r);
+      if (!whole) staging_->print_operands(out, r);
       StatementPrinter step(program_, *names_, out, Place::Tile);
-      step.set_restage([&](Writer& writer) { staging_->print_restage(writer); });
+      step.set_restage([&](Writer& writer, int region) { staging_->print_restage(writer, region); });
+      step.set_whole(whole);
       step.print(region.statements);
       helpers_.insert(step.helpers().begin(), step.helpers().end());
       out.close();
+      if (whole) out.close();
     }
     if (partials) print_partials(out, index, count);
     helpers_.insert(printer.helpers().begin(), printer.helpers().end());

@@ -96,7 +96,7 @@ void StagingPrinter::print_pointers(Writer& out, bool follows) const {
 
 void StagingPrinter::print_requests(Writer& out, int region, bool by_engine) const {
   const Staging& staging = program_.staging;
-  bool steps = program_.regions[region].loop;
+  bool whole = staging.whole(region), steps = program_.regions[region].loop && !whole;
   if (by_engine) out.line(fmt::format("expect_bytes(&arrivals[slot], {}, &next);", staging.bytes_of(region)));
   if (steps) {
     int first = program_.units_before(region), last = first + program_.tiling.steps - 1;
@@ -106,13 +106,18 @@ void StagingPrinter::print_requests(Writer& out, int region, bool by_engine) con
   for (const StagedTensor& staged : staging.tensors) {
     if (staged.region != region) continue;
     InputOp input = staged.input;
-    Corner corner = corner_of(program_, names_, input, steps ? "first_row" : "0");
-    if (by_engine)
-      out.line(fmt::format("fetch_box(operands + {}, arguments.{}, {}, {}, {}, &arrivals[slot]);", staged.offset / 4, names_.map(input.getTensor().str()),
+    std::string place = fmt::format("operands + {}", staged.offset / 4);
+    if (by_engine) {
+      std::string each = whole ? fmt::format("for (int step = 0; step < {}; ++step) ", staged.boxes) : "";
+      if (whole) place += fmt::format(" + step * {}", staged.bytes / staged.boxes / 4);
+      Corner corner = corner_of(program_, names_, input, whole ? fmt::format("step * {}", staged.rows) : steps ? "first_row" : "0");
+      out.line(fmt::format("{}fetch_box({}, arguments.{}, {}, {}, {}, &arrivals[slot]);", each, place, names_.map(input.getTensor().str()),
                            corner.first, corner.second, corner.third));
-    else
-      out.line(fmt::format("copy_box(reinterpret_cast<{}*>(operands + {}), {}, {}, {}, {}, {}, {});", storage_type(input.getStorage()),
-                           staged.offset / 4, corner.pointer, corner.stride, corner.rows, staged.rows, program_.tiling.dim, program_.tiling.threads));
+    } else {
+      Corner corner = corner_of(program_, names_, input, steps ? "first_row" : "0");
+      out.line(fmt::format("copy_box(reinterpret_cast<{}*>({}), {}, {}, {}, {}, {}, {});", storage_type(input.getStorage()),
+                           place, corner.pointer, corner.stride, corner.rows, staged.rows * staged.boxes, program_.tiling.dim, program_.tiling.threads));
+    }
   }
 }
 
@@ -216,9 +221,9 @@ void StagingPrinter::print_arrival(Writer& out) const {
 
 void StagingPrinter::print_operands(Writer& out, int region) const {
   if (!any() || !program_.staging.holds(region)) return;
-  if (program_.units() > 1) {
+  if (program_.units() > 1) print_wait(out);
+  if (program_.units() > 1 && !program_.staging.whole(region)) {
     int first = program_.units_before(region), last = first + program_.tiling.steps - 1;
-    print_wait(out);
     out.line("const Slot& here = slots[record];");
     out.line(program_.regions[region].reverse ? fmt::format("const int unit = {} - step;", last) : fmt::format("const int unit = {} + step;", first));
   }
@@ -233,9 +238,15 @@ void StagingPrinter::print_operands(Writer& out, int region) const {
   }
 }
 
-void StagingPrinter::print_restage(Writer& out) const {
+void StagingPrinter::print_restage(Writer& out, int region) const {
+  bool whole = program_.staging.whole(region);
+  print_refill(out, whole ? std::to_string(program_.units_before(region)) : "unit");
+  if (whole) out.line(after_unit().substr(2) + ";");
+}
+
+void StagingPrinter::print_refill(Writer& out, const std::string& unit) const {
   int stages = program_.tiling.stages, units = program_.units();
-  std::string portion = units > 1 ? fmt::format("number + (unit + {0}) / {1}, (unit + {0}) % {1}", stages, units) : fmt::format("number + {}", stages);
+  std::string portion = units > 1 ? fmt::format("number + ({2} + {0}) / {1}, ({2} + {0}) % {1}", stages, units, unit) : fmt::format("number + {}", stages);
   out.line(call(portion, "slot", fmt::format("record == 0 ? {} : record - 1", stages)));
 }
 
@@ -246,7 +257,7 @@ void StagingPrinter::print_skip(Writer& out) const {
     print_wait(out);
   }
   out.line("block_barrier();  // every thread has read where the tile lies");
-  print_restage(out);
+  print_refill(out, "unit");
   if (units > 1) out.close();
 }
 

@@ -197,7 +197,7 @@ void StatementPrinter::print_one(const Statement& s) {
       return;
     case Kind::Barrier: return print_barrier(s);
     case Kind::LoadAhead: return print_load_ahead(s);
-    case Kind::Restage: return restage_(out_);
+    case Kind::Restage: return restage_(out_, s.region);
     case Kind::Pointwise: break;
   }
   throw KdagenBug("emit: a statement without text");

@@ -25,7 +25,9 @@ class StatementPrinter {
   /// Helper functions that the printed statements call ("row_sum", ...).
   const std::set<std::string>& helpers() const { return helpers_; }
   /// How a Restage statement reads.
-  void set_restage(std::function<void(Writer&)> print) { restage_ = std::move(print); }
+  void set_restage(std::function<void(Writer&, int region)> print) { restage_ = std::move(print); }
+  /// Staged operands of all steps are there: a row of them is found by its number in the tile.
+  void set_whole(bool whole) { whole_ = whole; }
   /// Variables that a later list reads: they are declared as arrays or named values even if this list alone would not
   /// need them.
   void keep(mlir::Value value, schedule::Map map) { kept_.insert({value.getAsOpaquePointer(), int(map)}); }
@@ -79,7 +81,8 @@ class StatementPrinter {
   Writer& out_;
   Place place_;
   std::set<std::string> helpers_;
-  std::function<void(Writer&)> restage_;
+  std::function<void(Writer&, int)> restage_;
+  bool whole_ = false;
   std::map<Key, int> uses_, group_uses_;   // all uses; those inside the group that defines the value
   std::map<Key, int> group_of_;
   std::set<Key> kept_;

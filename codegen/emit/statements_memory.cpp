@@ -145,7 +145,7 @@ void StatementPrinter::print_store(const Statement& s) {
 
 /// The row in its step.
 std::string StatementPrinter::step_row(Map map) const {
-  if (program_.tiling.steps == 1) return row_expression(map);
+  if (program_.tiling.steps == 1 || whole_) return row_expression(map);
   return map == Map::Row ? "step_row" : "(8 * block + i)";
 }
 

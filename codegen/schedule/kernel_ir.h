@@ -82,7 +82,7 @@ enum class Kind : uint8_t {
   Accumulate,   // op (sum over tiles): adds this tile's total to the running sum; from buffer when it has rows
   Barrier,
   LoadAhead,    // value (kda.input, one number a row) of the next tile
-  Restage,      // the slot of this tile's operands is free: asks for those of the tile `stages` ahead
+  Restage,      // the slot of this portion of `region` is free: asks for the operands of the portion `stages` ahead
 };
 
 struct Statement {
@@ -92,6 +92,7 @@ struct Statement {
   mlir::Value value;
   int buffer = -1;
   std::string note;  // Barrier: the hazard it serves
+  int region = -1;   // Restage: whose portion
 };
 
 /// Straight code, or a loop over the steps of a tile.
@@ -114,12 +115,14 @@ struct StagedTensor {
   kda::InputOp input;
   int region = 0;  // of Program::regions
   int rows = 1;    // of a box
+  int boxes = 1;   // a portion holds: one, or those of all steps
   int offset = 0;  // bytes from the start of a slot
   int bytes = 0;
 };
 
 /// Operands that arrive while earlier ones are computed with. A unit is what a slot of shared memory holds: the operands
-/// of one step of one region (of a tile, where that is one step). There are `tiling.stages` slots, all alike.
+/// of one step of one region (of a tile, where that is one step), or of all its steps where those take no more than another
+/// region's step. There are `tiling.stages` slots, all alike.
 struct Staging {
   std::vector<StagedTensor> tensors;  // regions ascending
   int control_offset = 0;  // bytes from the start of shared memory: counters and records
@@ -133,6 +136,12 @@ struct Staging {
   bool holds(int region) const {
     for (const StagedTensor& tensor : tensors)
       if (tensor.region == region) return true;
+    return false;
+  }
+  /// Whether the region's operands of all steps arrive as one portion.
+  bool whole(int region) const {
+    for (const StagedTensor& tensor : tensors)
+      if (tensor.region == region && tensor.boxes > 1) return true;
     return false;
   }
   int bytes_of(int region) const {
@@ -159,7 +168,7 @@ struct Program {
   }
 
   /// Units of a region, and of the regions before it (of all: regions.size()).
-  int units_of(int region) const { return !staging.holds(region) ? 0 : regions[region].loop ? tiling.steps : 1; }
+  int units_of(int region) const { return !staging.holds(region) ? 0 : regions[region].loop && !staging.whole(region) ? tiling.steps : 1; }
   int units_before(int region) const {
     int units = 0;
     for (int r = 0; r < region; ++r) units += units_of(r);

@@ -2,7 +2,7 @@
 #include "codegen/schedule/shared_memory.h"
 
 #include <algorithm>
-#include <set>
+#include <vector>
 
 namespace kdagen::schedule {
 
@@ -36,16 +36,28 @@ class Races {
   bool mend_one() {
     written_.clear();
     read_.clear();
+    time_ = 0;
     for (int tile = 0; tile < 2; ++tile)
-      for (Region& region : program_.regions)
-        for (int step = 0; step < (region.loop ? 2 : 1); ++step)
-          for (size_t i = 0; i < region.statements.size(); ++i)
-            if (mend(region, i)) return true;
+      for (int r = 0; r < int(program_.regions.size()); ++r) {
+        const Region& region = program_.regions[r];
+        entered_ = time_;
+        for (int round = 0; round < (region.loop ? 2 : 1); ++round)
+          for (size_t i = 0; i < program_.regions[r].statements.size(); ++i, ++time_)
+            if (mend(r, i, region.reverse ? 1 - round : round)) return true;
+      }
     return false;
   }
 
  private:
-  bool mend(Region& region, size_t i) {
+  /// `part`: the step whose rows (or blocks of rows) of a buffer for the whole chunk are touched; -1 for any.
+  struct Access {
+    const Statement* statement;
+    int part;
+    int time;
+  };
+
+  bool mend(int number, size_t i, int step) {
+    Region& region = program_.regions[number];
     Statement& s = region.statements[i];
     if (s.kind == Kind::Barrier) {
       written_.clear();
@@ -53,20 +65,33 @@ class Races {
       return false;
     }
     if (s.buffer < 0) return false;
-    int clash = -1;
+    const Access access{&s, region.loop && stays_in_step(s) ? step : -1, time_};
+    const Access* clash = nullptr;
     std::string note;
-    if (reads_buffer(s.kind) && (clash = overlapping(written_, s.buffer)) >= 0) note = "complete";
-    if (writes_buffer(s.kind) && clash < 0) {
-      if ((clash = read_by_others(s)) < 0) clash = overlapping(written_, s.buffer);
+    if (reads_buffer(s.kind) && (clash = clash_with(written_, access))) note = "complete";
+    if (writes_buffer(s.kind) && !clash) {
+      clash = clash_with(read_, access);
+      if (!clash) clash = clash_with(written_, access);
       note = "free";
     }
-    if (clash >= 0) {
-      region.statements.insert(region.statements.begin() + i, {Kind::Barrier, s.map, nullptr, {}, clash, note});
+    if (clash) {
+      const Statement barrier{Kind::Barrier, s.map, nullptr, {}, clash->statement->buffer, note};
+      // What was touched before a loop is seen to in front of the loop, once, not in every step.
+      bool in_front = region.loop && number > 0 && clash->time < entered_;
+      auto& statements = in_front ? program_.regions[number - 1].statements : region.statements;
+      statements.insert(in_front ? statements.end() : statements.begin() + i, barrier);
       return true;
     }
-    if (reads_buffer(s.kind)) read_.push_back(&s);
-    if (writes_buffer(s.kind)) written_.insert(s.buffer);
+    if (reads_buffer(s.kind)) read_.push_back(access);
+    if (writes_buffer(s.kind)) written_.push_back(access);
     return false;
+  }
+
+  /// Whether a statement of a step touches nothing of a buffer that belongs to another step.
+  bool stays_in_step(const Statement& s) const {
+    Layout layout = program_.buffers[s.buffer].layout;
+    bool by_row = s.kind == Kind::Publish || s.kind == Kind::Fetch, by_block = s.kind == Kind::ScanBlocks || s.kind == Kind::ScanCarry || s.kind == Kind::BlockTotals;
+    return (by_row && (layout == Layout::ChunkTile || layout == Layout::ChunkRows)) || (by_block && layout == Layout::BlockColumns);
   }
 
   bool overlap(int a, int b) const {
@@ -74,27 +99,26 @@ class Races {
     return x.offset < y.offset + buffer_floats(y, program_.tiling) && y.offset < x.offset + buffer_floats(x, program_.tiling);
   }
 
-  int overlapping(const std::set<int>& buffers, int buffer) const {
-    for (int other : buffers)
-      if (overlap(other, buffer)) return other;
-    return -1;
+  /// An earlier access to the same memory by other threads, or null.
+  const Access* clash_with(const std::vector<Access>& earlier, const Access& access) const {
+    for (const Access& other : earlier) {
+      int a = other.statement->buffer, b = access.statement->buffer;
+      bool other_step = a == b && other.part >= 0 && access.part >= 0 && other.part != access.part;
+      if (!other_step && !own_elements(*other.statement, *access.statement) && overlap(a, b)) return &other;
+    }
+    return nullptr;
   }
 
-  /// A buffer read since the last barrier where this statement writes, unless each thread read just the elements that it writes.
-  int read_by_others(const Statement& write) const {
-    const Buffer& to = program_.buffers[write.buffer];
-    for (const Statement* read : read_) {
-      const Buffer& from = program_.buffers[read->buffer];
-      bool own = read->kind == Kind::Fetch && write.kind == Kind::Publish && read->map == write.map && from.layout == to.layout &&
-                 from.offset == to.offset && (to.layout == Layout::StepTile || to.layout == Layout::ChunkTile);
-      if (!own && overlap(read->buffer, write.buffer)) return read->buffer;
-    }
-    return -1;
+  /// Each thread reads just the elements that it then writes.
+  bool own_elements(const Statement& read, const Statement& write) const {
+    const Buffer &from = program_.buffers[read.buffer], &to = program_.buffers[write.buffer];
+    return read.kind == Kind::Fetch && write.kind == Kind::Publish && read.map == write.map && from.layout == to.layout &&
+           from.offset == to.offset && (to.layout == Layout::StepTile || to.layout == Layout::ChunkTile);
   }
 
   Program& program_;
-  std::set<int> written_;
-  std::vector<const Statement*> read_;
+  std::vector<Access> written_, read_;  // since the last barrier
+  int time_ = 0, entered_ = 0;          // of the statement, and of the start of its region
 };
 }  // namespace
 

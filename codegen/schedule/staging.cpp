@@ -38,10 +38,25 @@ bool may_be_staged(Program& program, InputOp input) {
   return row_bytes(tiling, input) % 16 == 0 && is_computed_with(input);
 }
 
+/// All steps of a region at once, where they fit: one wait in place of many.
+void take_whole(std::vector<StagedTensor>& tensors, int region, int steps, int largest) {
+  int offset = 0;
+  std::vector<StagedTensor> whole = tensors;
+  for (StagedTensor& tensor : whole) {
+    if (tensor.region != region) continue;
+    tensor.boxes = steps;
+    tensor.offset = offset;
+    tensor.bytes *= steps;
+    offset = aligned(offset + tensor.bytes);
+  }
+  if (offset <= largest) tensors = std::move(whole);
+}
+
 std::vector<StagedTensor> candidates(Program& program) {
   const Tiling& tiling = program.tiling;
   int step_rows = std::min(tiling.chunk, tiling.rows_per_step);
   std::vector<StagedTensor> tensors;
+  int largest = 0;
   if (tiling.dim > kLargestBox || step_rows > kLargestBox) return tensors;
   for (int r = 0; r < int(program.regions.size()); ++r) {
     int offset = 0;
@@ -49,10 +64,13 @@ std::vector<StagedTensor> candidates(Program& program) {
       bool read = llvm::any_of(program.regions[r].statements, [&](const Statement& s) { return s.kind == Kind::Load && s.op == input; });
       if (!read || !may_be_staged(program, input)) continue;
       int rows = has_role(input.getResult(), AxisRole::Rows) ? step_rows : 1, bytes = row_bytes(tiling, input) * rows;
-      tensors.push_back({input, r, rows, offset, bytes});
+      tensors.push_back({input, r, rows, 1, offset, bytes});
       offset = aligned(offset + bytes);
     }
+    largest = std::max(largest, offset);
   }
+  for (int r = 0; r < int(program.regions.size()); ++r)
+    if (program.regions[r].loop) take_whole(tensors, r, tiling.steps, largest);
   return tensors;
 }
 
@@ -120,6 +138,12 @@ void load_ahead(Program& program) {
 /// Behind the first barrier after the last read of an operand of the region. One operand that is read behind the last
 /// barrier is read in front of it: its slot then travels while the rest is computed, and needs no barrier of its own.
 void place_restage(Program& program, int region) {
+  const Statement restage{Kind::Restage, Map::Row, nullptr, {}, -1, "", region};
+  if (program.staging.whole(region)) {  // behind the loop, in what follows it
+    auto& after = program.regions[region + 1].statements;
+    after.insert(after.begin(), {{Kind::Barrier, Map::Row, nullptr, {}, -1, "operands"}, restage});
+    return;
+  }
   auto& statements = program.regions[region].statements;
   auto is_barrier = [](const Statement& s) { return s.kind == Kind::Barrier; };
   auto reads_operand = [&](const Statement& s) {
@@ -136,7 +160,7 @@ void place_restage(Program& program, int region) {
     statements.push_back({Kind::Barrier, Map::Row, nullptr, {}, -1, "operands"});
     barrier = std::prev(statements.end());
   }
-  statements.insert(std::next(barrier), {Kind::Restage, Map::Row, nullptr, {}, -1, ""});
+  statements.insert(std::next(barrier), restage);
 }
 }  // namespace
 
