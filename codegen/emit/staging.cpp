@@ -52,7 +52,7 @@ std::string StagingPrinter::slot_address(const std::string& slot) const {
   return fmt::format("shared + {} + {} * {}", program_.staging.slots_offset / 4, slot, program_.staging.slot_bytes / 4);
 }
 std::string StagingPrinter::call(const std::string& number, const std::string& slot, const std::string& record) const {
-  return fmt::format("{}_stage<aligned>(arguments, shared, head, {}, begin, end, {}, {});", kernel_, number, slot, record);
+  return fmt::format("{}_stage<aligned>(arguments, shared, head, {}, begin, used_end, {}, {});", kernel_, number, slot, record);
 }
 
 void StagingPrinter::print_record(Writer& out) const {
@@ -146,7 +146,7 @@ void StagingPrinter::print_function(Writer& out) const {
   out.line("Slot& next = slots[record];");
   out.line("(void)arrivals, (void)head;");
   out.open("if (threadIdx.x == 0)");
-  out.line("const long long* const first_tile = arguments.cu_seqlens != nullptr ? arguments.first_tile : nullptr;");
+  out.line("const long long* const sequence_start = arguments.cu_seqlens != nullptr ? arguments.sequence_start : nullptr;");
   out.line(fmt::format("const Slot& before = slots[record == 0 ? {} : record - 1];", tiling.stages));
   if (units > 1) {
     out.open("if (unit > 0)");
@@ -154,9 +154,7 @@ void StagingPrinter::print_function(Writer& out) const {
     out.close();
     out.open("else");
   }
-  out.line("const StagedTile where = number == begin");
-  out.line(fmt::format("    ? find_staged_tile(number, {}, arguments.tokens, arguments.sequences, first_tile, arguments.sequence_start)", tiling.chunk));
-  out.line(fmt::format("    : next_staged_tile(before.tile, {}, arguments.tokens, arguments.sequences, first_tile, arguments.sequence_start);", tiling.chunk));
+  out.line(fmt::format("const StagedTile where = next_staged_tile(before.tile, {}, sequence_start);", tiling.chunk));
   out.line("next.tile = where;");
   out.open("if (number != begin && where.batch == before.tile.batch && where.sequence == before.tile.sequence)");
   out.line(fmt::format("// the next {} rows of the same sequence", tiling.chunk));
@@ -170,10 +168,6 @@ void StagingPrinter::print_function(Writer& out) const {
   out.line("if constexpr (!aligned) block_barrier();  // the record is complete");
   out.line("const Tile tile = tile_of(next.tile);");
   out.line(fmt::format("float* const operands = {};", slot_address("slot")));
-  out.open("if (tile.rows == 0)");
-  out.line("if constexpr (aligned) expect_bytes(&arrivals[slot], 0, &next);");
-  out.line("return;");
-  out.close();
   out.open("if constexpr (aligned)");
   print_regions(out, true);
   out.close();
@@ -190,10 +184,15 @@ void StagingPrinter::print_start(Writer& out) const {
   const char* what = units > 1 ? "portion" : "tile";
   out.line(fmt::format("// Operands travel {} {}{} ahead.", tiling.stages, what, tiling.stages == 1 ? "" : "s"));
   out.line(fmt::format("Arrival* const arrivals = {};", arrivals()));
-  out.line(fmt::format("const Slot* const slots = {};", records()));
-  out.open("if (aligned && threadIdx.x == 0)");
+  out.line(fmt::format("Slot* const slots = {};", records()));
+  out.open("if (threadIdx.x == 0)");
+  out.open("if constexpr (aligned)");
   out.line(fmt::format("for (int slot = 0; slot < {}; ++slot) initialise_arrival(&arrivals[slot]);", tiling.stages));
   out.line("publish_arrivals();");
+  out.close();
+  out.line("const long long* const first_tile = arguments.cu_seqlens != nullptr ? arguments.first_tile : nullptr;");
+  out.line("// the first tile is found as the one after this");
+  out.line(fmt::format("if (begin < used_end) slots[{}].tile = staged_tile_before(begin, {}, arguments.tokens, arguments.sequences, first_tile, arguments.sequence_start);", tiling.stages, tiling.chunk));
   out.close();
   out.line("block_barrier();  // arrivals is complete");
   std::string portion = units > 1 ? fmt::format("begin + ahead / {0}, ahead % {0}", units) : "begin + ahead";
@@ -239,17 +238,6 @@ void StagingPrinter::print_restage(Writer& out) const {
   int stages = program_.tiling.stages, units = program_.units();
   std::string portion = units > 1 ? fmt::format("number + (unit + {0}) / {1}, (unit + {0}) % {1}", stages, units) : fmt::format("number + {}", stages);
   out.line(call(portion, "slot", fmt::format("record == 0 ? {} : record - 1", stages)));
-}
-
-void StagingPrinter::print_skip(Writer& out) const {
-  int units = program_.units();
-  if (units > 1) {
-    out.open(fmt::format("for (int unit = 0; unit < {}; ++unit{})", units, after_unit()));
-    print_wait(out);
-  }
-  out.line("block_barrier();  // every thread has read where the tile lies");
-  print_restage(out);
-  if (units > 1) out.close();
 }
 
 std::string StagingPrinter::after_unit() const {
