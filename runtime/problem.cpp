@@ -44,7 +44,7 @@ class Votes {
   std::vector<std::pair<std::int64_t, int>> counts_;
 };
 
-constexpr std::string_view size_symbols[] = {"tokens", "batch",    "heads", "sequences", "sequences_plus_1",
+constexpr std::string_view size_symbols[] = {"tokens", "batch",    "heads", "sequences", "sequences_plus_1", "offset_bytes",
                                              "tiles",  "segments", "dim",   "chunk",     "tiles_per_segment"};
 
 }  // namespace
@@ -128,6 +128,7 @@ std::int64_t evaluate_symbol(std::string_view symbol, const Manifest& manifest, 
   if (symbol == "heads") return problem.heads;
   if (symbol == "sequences") return sequences;
   if (symbol == "sequences_plus_1") return checked_add(sequences, 1);
+  if (symbol == "offset_bytes") return problem.offsets == OffsetType::i64 ? 8 : problem.packed() ? 4 : 0;
   if (symbol == "tiles") return tile_count(manifest, problem);
   if (symbol == "segments") return ceil_divide(tile_count(manifest, problem), manifest.tiles_per_segment);
   if (symbol == "tile_blocks") return ceil_divide(tile_count(manifest, problem), tiles_per_block);

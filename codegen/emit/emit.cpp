@@ -93,17 +93,14 @@ class KernelText {
   }
 
   void print_first_tile(Writer& out) {
-    for (const char* type : {"i32", "i64"}) {
-      std::string entry = fmt::format("{}_first_tile_{}", manifest_.kernel, type);
-      out.open(fmt::format("KD_KERNEL(256, 0) void {}({})", entry, staging_->parameter()));
-      out.line("KD_SHARED(long long, counts, 256);");
-      out.line(fmt::format("write_first_tiles(static_cast<const {}*>(arguments.cu_seqlens), arguments.sequences, arguments.tokens, {},",
-                           std::string(type) == "i32" ? "int" : "long long", program_.tiling.chunk));
-      out.line("                  arguments.first_tile, arguments.sequence_start, counts);");
-      out.close();
-      out.line(fmt::format("KD_ENTRY({}, Arguments);", entry));
-      out.line();
-    }
+    std::string entry = manifest_.kernel + "_first_tile";
+    out.open(fmt::format("KD_KERNEL(256, 0) void {}({})", entry, staging_->parameter()));
+    out.line("KD_SHARED(long long, counts, 256);");
+    out.line(fmt::format("write_first_tiles(Offsets{{arguments.cu_seqlens, arguments.offset_bytes, arguments.tokens}}, arguments.sequences, {},", program_.tiling.chunk));
+    out.line("                  arguments.first_tile, arguments.sequence_start, counts);");
+    out.close();
+    out.line(fmt::format("KD_ENTRY({}, Arguments);", entry));
+    out.line();
   }
 
   // ---- the main kernel -------------------------------------------------------------------------------------------
@@ -118,12 +115,14 @@ class KernelText {
     else out.line(fmt::format("const unsigned groups = static_cast<unsigned>((arguments.tiles + {}) / {}), head_number = blockIdx.x / groups, group_number = blockIdx.x % groups;", per_group - 1, per_group));
     out.line("const long long head = head_number, group = group_number;");
     out.line("(void)shared, (void)head;");
-    start_staging(out);
+    print_tiles_of_block(out);
+    if (staging_->any()) staging_->print_start(out);
     StatementPrinter prologue(program_, *names_, out, Place::Tile);
     keep_for_tiles(prologue);
     prologue.print(program_.prologue);
     print_owners(out, program_, *names_, helpers_);
     print_tile_loops(out);
+    print_surplus_tiles(out);
     out.close();
     out.line();
     helpers_.insert(prologue.helpers().begin(), prologue.helpers().end());
@@ -158,40 +157,35 @@ class KernelText {
 
   void print_tile_loops(Writer& out) {
     const Tiling& tiling = program_.tiling;
-    bool sums = !program_.parameter_sums.empty(), per_tile = tiling.tiles_per_block < kTilesPerSegment;
-    int segments = std::max(1, tiling.tiles_per_block / kTilesPerSegment);
+    bool sums = !program_.parameter_sums.empty();
     auto zero_sums = [&] {
       for (const ParameterSum& sum : program_.parameter_sums)
         if (!sum.by_owners) out.line(fmt::format("float {} = 0.0f;", sum.name));
     };
-    if (per_tile) {
-      out.line(fmt::format("const long long first = group * {0}, last = first + {0} < arguments.tiles ? first + {0} : arguments.tiles;", tiling.tiles_per_block));
-      out.open(fmt::format("for (long long number = first; number < last; ++number{})", staging_->advance_tile()));
-      zero_sums();
-      print_tile(out, sums, "number", "arguments.tiles");
+    auto print_tiles = [&](const std::string& first, const std::string& last, const std::string& partial, const std::string& partials) {
+      bool each = partial == "number";  // a partial sum a tile
+      if (!each) zero_sums();
+      out.open(fmt::format("for (long long number = {}; number < {}; ++number{})", first, last, staging_->advance_tile()));
+      if (each) zero_sums();
+      print_tile(out);
+      if (each && sums) print_partials(out, partial, partials);
       out.close();
-      return;
-    }
-    if (segments > 1) {
-      out.line(fmt::format("const long long last_segment = (group + 1) * {0} < arguments.segments ? (group + 1) * {0} : arguments.segments;", segments));
-      out.open(fmt::format("for (long long segment = group * {}; segment < last_segment; ++segment)", segments));
-    } else {
-      out.line("const long long segment = group;");
-    }
-    zero_sums();
-    out.line(fmt::format("const long long first = segment * {0}, last = first + {0} < arguments.tiles ? first + {0} : arguments.tiles;", kTilesPerSegment));
-    out.open(fmt::format("for (long long number = first; number < last; ++number{})", staging_->advance_tile()));
-    print_tile(out, false, "", "");
+      if (!each && sums) print_partials(out, partial, partials);
+    };
+    if (tiling.tiles_per_block < kTilesPerSegment) return print_tiles("begin", "used_end", "number", "arguments.tiles");
+    if (tiling.tiles_per_block == kTilesPerSegment) return print_tiles("begin", "used_end", "group", "arguments.segments");
+    out.open(fmt::format("for (long long segment = begin / {0}; segment * {0} < end; ++segment)", kTilesPerSegment));
+    out.line(fmt::format("const long long first = segment * {0}, last = first + {0} < used_end ? first + {0} : used_end;", kTilesPerSegment));
+    print_tiles("first", "last", "segment", "arguments.segments");
     out.close();
-    if (sums) print_partials(out, "segment", "arguments.segments");
-    if (segments > 1) out.close();
   }
 
-  void start_staging(Writer& out) {
-    if (!staging_->any() && program_.owner_statements.empty()) return;
-    int tiles = program_.tiling.tiles_per_block;
+  void print_tiles_of_block(Writer& out) {
+    int tiles = std::max(program_.tiling.tiles_per_block, 1);
     out.line(fmt::format("const long long begin = group * {0}, end = begin + {0} < arguments.tiles ? begin + {0} : arguments.tiles;", tiles));
-    if (staging_->any()) staging_->print_start(out);
+    out.line("// Tiles from `used` on lie after the last sequence.");
+    out.line("const long long used = arguments.cu_seqlens != nullptr ? arguments.first_tile[arguments.sequences] : arguments.tiles;");
+    out.line("const long long used_end = used < end ? used : end;");
   }
 
   void print_partials(Writer& out, const std::string& index, const std::string& count) {
@@ -205,21 +199,15 @@ class KernelText {
     }
   }
 
-  void print_tile(Writer& out, bool partials, const std::string& index, const std::string& count) {
+  void print_tile(Writer& out) {
     const Tiling& tiling = program_.tiling;
     if (staging_->any()) {
       staging_->print_arrival(out);
     } else {
       out.line("const Tile tile = arguments.cu_seqlens != nullptr");
-      out.line(fmt::format("    ? find_packed_tile(number, {}, arguments.tokens, arguments.sequences, arguments.first_tile, arguments.sequence_start)", tiling.chunk));
+      out.line(fmt::format("    ? find_packed_tile(number, {}, arguments.sequences, arguments.first_tile, arguments.sequence_start)", tiling.chunk));
       out.line(fmt::format("    : find_tile(number, {}, arguments.tokens);", tiling.chunk));
     }
-    out.open("if (tile.rows == 0)");
-    print_clear(out);
-    if (partials) print_partials(out, index, count);
-    if (staging_->any()) staging_->print_skip(out);
-    out.line("continue;");
-    out.close();
     if (tiling.steps == 1) print_rows_here(out);
     StatementPrinter printer(program_, *names_, out, Place::Tile);
     printer.set_restage([&](Writer& writer, int region) { staging_->print_restage(writer, region); });
@@ -257,14 +245,15 @@ class KernelText {
       out.close();
       if (whole) out.close();
     }
-    if (partials) print_partials(out, index, count);
     helpers_.insert(printer.helpers().begin(), printer.helpers().end());
   }
 
-  /// A tile after the last sequence: its rows of every output become 0.
-  void print_clear(Writer& out) {
+  /// Tiles after the last sequence: their rows of every output become 0, and their share in a parameter's sum.
+  void print_surplus_tiles(Writer& out) {
     const Tiling& tiling = program_.tiling;
-    out.line("// after the last sequence: dead rows are set to 0");
+    out.line("// After the last sequence: dead rows are set to 0.");
+    out.open("for (long long number = used_end < begin ? begin : used_end; number < end; ++number)");
+    out.line(fmt::format("const Tile tile = find_surplus_tile(number, {}, arguments.tokens, arguments.sequences, arguments.first_tile, arguments.sequence_start);", tiling.chunk));
     bool any_rows = false, zeros = false;
     auto is_listed = [](OutputOp output, AxisAttr axis) { return lists(output.getAxes(), axis); };
     auto heads = kernel_.axis(AxisRole::Head), rows = kernel_.axis(AxisRole::Rows), feature = kernel_.axis(AxisRole::Feature);
@@ -292,11 +281,17 @@ class KernelText {
       }
     };
     if (any_rows) {
-      out.open(fmt::format("for (int row = step_row; row < tile.clear; row += {})", tiling.rows_per_step));
+      out.open(fmt::format("for (int row = step_row; row < tile.rows; row += {})", tiling.rows_per_step));
       print(true);
       out.close();
     }
     print(false);
+    if (tiling.tiles_per_block < kTilesPerSegment) {
+      for (const ParameterSum& sum : program_.parameter_sums)
+        if (!sum.by_owners) out.line(fmt::format("const float {} = 0.0f;", sum.name));
+      print_partials(out, "number", "arguments.tiles");
+    }
+    out.close();
   }
 
   void print_entries(Writer& out) {
@@ -314,8 +309,7 @@ class KernelText {
       out.line("#endif");
       out.line();
     }
-    manifest_.launches.push_back({entry + "_first_tile_i32", "", runtime::When::packed_i32, {{"1"}}, 256, 0, 1});
-    manifest_.launches.push_back({entry + "_first_tile_i64", "", runtime::When::packed_i64, {{"1"}}, 256, 0, 1});
+    manifest_.launches.push_back({entry + "_first_tile", "", runtime::When::packed, {{"1"}}, 256, 0, 1});
     manifest_.launches.push_back({entry, any, runtime::When::always, {{"tile_blocks", "heads"}}, tiling.threads, dynamic ? bytes : 0, tiling.tiles_per_block});
   }
 

@@ -79,6 +79,16 @@ bool has_finish(const Program& program) {
   return llvm::any_of(kernel.block().getOps<OutputOp>(), [](OutputOp output) { return section_of(output.getValue()) != Section::Tile; });
 }
 
+namespace {
+/// What differs between the sums, by the block's `which`.
+std::string by_sum(const std::vector<ParameterSum>& sums, llvm::function_ref<std::string(const ParameterSum&)> text) {
+  std::string result = text(sums.back());
+  for (size_t i = sums.size() - 1; i-- > 0;)
+    if (std::string here = text(sums[i]); here != result) result = fmt::format("which == {} ? {} : {}", i, here, result);
+  return result;
+}
+}  // namespace
+
 void print_segments_kernel(Writer& out, const Program& program, runtime::Manifest& manifest) {
   if (program.parameter_sums.empty()) return;
   std::string entry = manifest.kernel + "_segments";
@@ -89,27 +99,27 @@ void print_segments_kernel(Writer& out, const Program& program, runtime::Manifes
   out.line("KD_SHARED(float, parts, 256);");
   out.line("const long long head = blockIdx.x % arguments.heads;");
   out.line(fmt::format("const int column = static_cast<int>(blockIdx.x / arguments.heads) * {0} + static_cast<int>(threadIdx.x % {0});", kColumnsPerBlock));
-  for (const ParameterSum& sum : program.parameter_sums) {
-    int width = partial_width(program, sum);
-    std::string terms = sum.name + "_terms", of_head = per_tile ? "arguments.tiles" : "arguments.segments";
-    out.line(fmt::format("const float* const {} = arguments.{}_partial + head * {} * {} + column;", terms, sum.name, of_head, width));
-    std::string wanted = width % kColumnsPerBlock ? fmt::format("column < {}", width) : "true";
-    out.open(fmt::format("sum_segments(arguments.segments, {2}, parts, arguments.{1}_columns + head * {0} + column, [&](long long segment)", width,
-                         sum.name, wanted));
-    if (per_tile) {
-      out.line(fmt::format("const long long first = segment * {0}, last = first + {0} < arguments.tiles ? first + {0} : arguments.tiles;", kTilesPerSegment));
-      out.line("float in_order = 0.0f;");
-      out.line(fmt::format("for (long long tile = first; tile < last; ++tile) in_order += {}[tile * {}];", terms, width));
-      out.line("return in_order;");
-    } else {
-      out.line(fmt::format("return {}[segment * {}];", terms, width));
-    }
-    out.close(");");
+  const std::vector<ParameterSum>& sums = program.parameter_sums;
+  if (sums.size() > 1) out.line("const int which = static_cast<int>(blockIdx.y);");
+  std::string width = by_sum(sums, [&](const ParameterSum& sum) { return std::to_string(partial_width(program, sum)); });
+  out.line(fmt::format("const int width = {};", width));
+  out.line(fmt::format("const float* const terms = {};", by_sum(sums, [](const ParameterSum& sum) { return "arguments." + sum.name + "_partial"; })) );
+  out.line(fmt::format("float* const results = {};", by_sum(sums, [](const ParameterSum& sum) { return "arguments." + sum.name + "_columns"; })));
+  out.line(fmt::format("const float* const first_term = terms + head * arguments.{} * width + column;", per_tile ? "tiles" : "segments"));
+  out.open("sum_segments(arguments.segments, column < width, parts, results + head * width + column, [&](long long segment)");
+  if (per_tile) {
+    out.line(fmt::format("const long long first = segment * {0}, last = first + {0} < arguments.tiles ? first + {0} : arguments.tiles;", kTilesPerSegment));
+    out.line("float in_order = 0.0f;");
+    out.line("for (long long tile = first; tile < last; ++tile) in_order += first_term[tile * width];");
+    out.line("return in_order;");
+  } else {
+    out.line("return first_term[segment * width];");
   }
+  out.close(");");
   out.close();
   out.line(fmt::format("KD_ENTRY({}, Arguments);", entry));
   out.line();
-  manifest.launches.push_back({entry, "", runtime::When::always, {{"heads", std::to_string(groups)}}, 256, 0, 1});
+  manifest.launches.push_back({entry, "", runtime::When::always, {{"heads", std::to_string(groups)}, {std::to_string(sums.size())}}, 256, 0, 1});
 }
 
 void print_finish_kernel(Writer& out, const Program& program, const Names& names, runtime::Manifest& manifest, std::set<std::string>& helpers) {

@@ -166,7 +166,7 @@ runtime::Manifest describe(const Program& program, const Names& names, const Emi
     workspace(sum.name + "_columns", DType::f32, {"heads", width});
   }
   manifest.arguments.push_back({"cu_seqlens", ArgumentKind::cu_seqlens, "", ""});
-  for (const char* size : {"tokens", "heads", "sequences", "tiles", "segments"})
+  for (const char* size : {"offset_bytes", "tokens", "heads", "sequences", "tiles", "segments"})
     manifest.arguments.push_back({size, ArgumentKind::size, "", size});
   return manifest;
 }

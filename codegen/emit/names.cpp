@@ -26,7 +26,7 @@ const char* const kReserved[] = {
     "log1pf", "sqrtf", "tanhf", "powf", "fmaf", "fabsf", "fminf", "fmaxf", "half", "bf16", "fp16", "main", "NULL", "isnan", "signbit",
     "threadIdx", "blockIdx", "blockDim", "gridDim", "warpSize", "Rows", "Tiles", "Tile", "Arguments", "arguments", "aligned", "shared",
     "tile", "number", "head", "group", "segment", "row", "lane", "column", "block", "step", "step_row", "first_row", "rows_here", "place", "own_row", "own_tile", "owned", "i", "b",
-    "load_row", "store_row", "row_sum", "row_dot", "row_inverse_norm", "row_inverse_norm_to_zero", "row_max", "column_of", "column_numbers", "ColumnNumbers", "numbers", "slot", "phase", "operands", "arrivals", "slots", "record", "unit", "after", "here", "next", "made", "where", "before", "begin", "groups", "heads", "head_number", "group_number", "last_segment", "first", "last", "end", "zeros", "parts", "term", "terms", "sum", "index", "y0", "y1", "j0", "j1", "yn", "jn", "gamma", "time", "div", "rand", "signal", "select", "read", "write"};
+    "load_row", "store_row", "row_sum", "row_dot", "row_inverse_norm", "row_inverse_norm_to_zero", "row_max", "column_of", "column_numbers", "ColumnNumbers", "numbers", "slot", "phase", "operands", "arrivals", "slots", "record", "unit", "after", "here", "next", "made", "where", "before", "begin", "groups", "heads", "head_number", "group_number", "last_segment", "first", "last", "end", "used", "used_end", "which", "width", "results", "first_term", "sequence_start", "first_tile", "zeros", "parts", "term", "terms", "sum", "index", "y0", "y1", "j0", "j1", "yn", "jn", "gamma", "time", "div", "rand", "signal", "select", "read", "write"};
 
 /// What the prelude declares for emitted texts to call: a value of such a name would hide it.
 const std::set<std::string>& prelude_names() {
@@ -63,7 +63,7 @@ std::string Names::claim(const std::string& wanted) {
 Names::Names(const Program& program) {
   // Members of the argument struct are always written arguments.name, so they have names of their own.
   for (const char* word : kReserved) taken_.insert(word);
-  for (const char* member : {"first_tile", "sequence_start", "cu_seqlens", "tokens", "heads", "sequences", "tiles", "segments"}) taken_.insert(member);
+  for (const char* member : {"first_tile", "sequence_start", "cu_seqlens", "offset_bytes", "tokens", "heads", "sequences", "tiles", "segments"}) taken_.insert(member);
   KernelOp kernel = program.kernel;
   for (mlir::Operation& op : kernel.block()) {
     if (auto input = mlir::dyn_cast<InputOp>(op)) tensors_[input.getTensor().str()] = claim(input.getTensor().str());

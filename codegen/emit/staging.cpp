@@ -52,7 +52,7 @@ std::string StagingPrinter::slot_address(const std::string& slot) const {
   return fmt::format("shared + {} + {} * {}", program_.staging.slots_offset / 4, slot, program_.staging.slot_bytes / 4);
 }
 std::string StagingPrinter::call(const std::string& number, const std::string& slot, const std::string& record) const {
-  return fmt::format("{}_stage<aligned>(arguments, shared, head, {}, begin, end, {}, {});", kernel_, number, slot, record);
+  return fmt::format("{}_stage<aligned>(arguments, shared, head, {}, begin, used_end, {}, {});", kernel_, number, slot, record);
 }
 
 void StagingPrinter::print_record(Writer& out) const {
@@ -140,7 +140,7 @@ void StagingPrinter::print_function(Writer& out) const {
   int units = program_.units();
   out.line("/// Asks for the operands of tile `number`, one of the block's tiles begin..end-1. aligned: thread 0 asks the copy engine,");
   out.line("/// and whoever waits for the slot's counter sees them. Else all threads copy; seen after a barrier.");
-  if (units > 1) out.line(fmt::format("/// `unit`: which of the {} portions, each the rows of a step.", units));
+  if (units > 1) out.line(fmt::format("/// `unit`: which of the {} portions, each the rows of a step or of all steps.", units));
   out.line("template <bool aligned>");
   // Never a function that is called: with the address of the arguments known elsewhere, the whole kernel gets slower.
   out.open(fmt::format("KD_FUNCTION void {}_stage(const Arguments& arguments, float* shared, long long head, long long number, {}long long begin, long long end, int slot, int record)",
@@ -151,14 +151,11 @@ void StagingPrinter::print_function(Writer& out) const {
   out.line("Slot& next = slots[record];");
   out.line("(void)arrivals, (void)head;");
   out.open("if (threadIdx.x == 0)");
-  out.line("const long long* const first_tile = arguments.cu_seqlens != nullptr ? arguments.first_tile : nullptr;");
-  std::string is_first = units > 1 ? "number == begin && unit == 0" : "number == begin";
-  out.line(fmt::format("const Slot before = {} ? Slot{{}} : slots[record == 0 ? {} : record - 1];", is_first, tiling.stages));
+  out.line("const long long* const sequence_start = arguments.cu_seqlens != nullptr ? arguments.sequence_start : nullptr;");
+  out.line(fmt::format("const Slot before = slots[record == 0 ? {} : record - 1];", tiling.stages));
   out.line("Slot made = before;");
   if (units > 1) out.open("if (unit == 0)");
-  out.line("const StagedTile where = number == begin");
-  out.line(fmt::format("    ? find_staged_tile(number, {}, arguments.tokens, arguments.sequences, first_tile, arguments.sequence_start)", tiling.chunk));
-  out.line(fmt::format("    : next_staged_tile(before.tile, {}, arguments.tokens, arguments.sequences, first_tile, arguments.sequence_start);", tiling.chunk));
+  out.line(fmt::format("const StagedTile where = next_staged_tile(before.tile, {}, sequence_start);", tiling.chunk));
   out.line("made.tile = where;");
   out.open("if (number != begin && where.batch == before.tile.batch && where.sequence == before.tile.sequence)");
   out.line(fmt::format("// the next {} rows of the same sequence", tiling.chunk));
@@ -173,10 +170,6 @@ void StagingPrinter::print_function(Writer& out) const {
   out.line("if constexpr (!aligned) block_barrier();  // the record is complete");
   out.line("const Tile tile = tile_of(next.tile);");
   out.line(fmt::format("float* const operands = {};", slot_address("slot")));
-  out.open("if (tile.rows == 0)");
-  out.line("if constexpr (aligned) expect_bytes(&arrivals[slot], 0, &next);");
-  out.line("return;");
-  out.close();
   out.open("if constexpr (aligned)");
   print_regions(out, true);
   out.close();
@@ -193,10 +186,15 @@ void StagingPrinter::print_start(Writer& out) const {
   const char* what = units > 1 ? "portion" : "tile";
   out.line(fmt::format("// Operands travel {} {}{} ahead.", tiling.stages, what, tiling.stages == 1 ? "" : "s"));
   out.line(fmt::format("Arrival* const arrivals = {};", arrivals()));
-  out.line(fmt::format("const Slot* const slots = {};", records()));
-  out.open("if (aligned && threadIdx.x == 0)");
+  out.line(fmt::format("Slot* const slots = {};", records()));
+  out.open("if (threadIdx.x == 0)");
+  out.open("if constexpr (aligned)");
   out.line(fmt::format("for (int slot = 0; slot < {}; ++slot) initialise_arrival(&arrivals[slot]);", tiling.stages));
   out.line("publish_arrivals();");
+  out.close();
+  out.line("const long long* const first_tile = arguments.cu_seqlens != nullptr ? arguments.first_tile : nullptr;");
+  out.line("// the first tile is found as the one after this");
+  out.line(fmt::format("if (begin < used_end) slots[{}] = Slot{{staged_tile_before(begin, {}, arguments.tokens, arguments.sequences, first_tile, arguments.sequence_start)}};", tiling.stages, tiling.chunk));
   out.close();
   out.line("block_barrier();  // arrivals is complete");
   std::string portion = units > 1 ? fmt::format("begin + ahead / {0}, ahead % {0}", units) : "begin + ahead";
@@ -248,17 +246,6 @@ void StagingPrinter::print_refill(Writer& out, const std::string& unit) const {
   int stages = program_.tiling.stages, units = program_.units();
   std::string portion = units > 1 ? fmt::format("number + ({2} + {0}) / {1}, ({2} + {0}) % {1}", stages, units, unit) : fmt::format("number + {}", stages);
   out.line(call(portion, "slot", fmt::format("record == 0 ? {} : record - 1", stages)));
-}
-
-void StagingPrinter::print_skip(Writer& out) const {
-  int units = program_.units();
-  if (units > 1) {
-    out.open(fmt::format("for (int unit = 0; unit < {}; ++unit{})", units, after_unit()));
-    print_wait(out);
-  }
-  out.line("block_barrier();  // every thread has read where the tile lies");
-  print_refill(out, "unit");
-  if (units > 1) out.close();
 }
 
 std::string StagingPrinter::after_unit() const {

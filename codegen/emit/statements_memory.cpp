@@ -78,7 +78,8 @@ void StatementPrinter::print_load(const Statement& s) {
   if (s.map == Map::Row && columns) {
     helpers_.insert("load_row");
     out_.line(fmt::format("float {}[8];", variable), where);
-    out_.line(fmt::format("load_row<aligned>({}, lane, {}, {});", from, present.empty() ? "true" : present, variable));
+    bool staged = !names_.staged(tensor).empty();  // shared memory is aligned whatever the tensor is
+    out_.line(fmt::format("load_row<{}>({}, lane, {}, {});", staged ? "true" : "aligned", from, present.empty() ? "true" : present, variable));
     if (absent != "0.0f")
       out_.line(fmt::format("if (arguments.{}{} == nullptr) for (float& element : {}) element = {};", names_.tensor(tensor), parameter ? "" : ".data", variable, absent));
   } else if (array(s.value, s.map)) {
@@ -100,7 +101,7 @@ void StatementPrinter::print_load_ahead(const Statement& s) {
   auto input = mlir::cast<InputOp>(s.op);
   std::string tensor = input.getTensor().str(), stride = program_.tile_major.count(tensor) ? "row" : "token";
   std::string record = fmt::format("slots[record == {} ? 0 : record + 1]", program_.tiling.stages);
-  out_.open("if (number + 1 < end)");
+  out_.open("if (number + 1 < used_end)");
   out_.line(fmt::format("const Slot& after = {};  // the next tile", record));
   out_.line(fmt::format("{} = row < after.tile.rows ? to_float(*row_of<aligned>(after.{}, arguments.{}.{}, row)) : 0.0f;", names_.ahead(tensor),
                         names_.tensor(tensor), names_.tensor(tensor), stride), tag(s.op));

@@ -64,6 +64,7 @@ struct Arguments {
   float* ddt_bias_sum_partial;  // workspace
   float* ddt_bias_sum_columns;  // workspace
   const void* cu_seqlens;  // null: batch rows of equal length
+  long long offset_bytes;
   long long tokens;
   long long heads;
   long long sequences;
@@ -129,19 +130,12 @@ KD_FUNCTION float row_inverse_norm(const float (&x)[8], float factor, float eps,
   return inverse;
 }
 
-KD_KERNEL(256, 0) void kda_k1_bwd_first_tile_i32(const Arguments arguments) {
+KD_KERNEL(256, 0) void kda_k1_bwd_first_tile(const Arguments arguments) {
   KD_SHARED(long long, counts, 256);
-  write_first_tiles(static_cast<const int*>(arguments.cu_seqlens), arguments.sequences, arguments.tokens, 16,
+  write_first_tiles(Offsets{arguments.cu_seqlens, arguments.offset_bytes, arguments.tokens}, arguments.sequences, 16,
                     arguments.first_tile, arguments.sequence_start, counts);
 }
-KD_ENTRY(kda_k1_bwd_first_tile_i32, Arguments);
-
-KD_KERNEL(256, 0) void kda_k1_bwd_first_tile_i64(const Arguments arguments) {
-  KD_SHARED(long long, counts, 256);
-  write_first_tiles(static_cast<const long long*>(arguments.cu_seqlens), arguments.sequences, arguments.tokens, 16,
-                    arguments.first_tile, arguments.sequence_start, counts);
-}
-KD_ENTRY(kda_k1_bwd_first_tile_i64, Arguments);
+KD_ENTRY(kda_k1_bwd_first_tile, Arguments);
 
 template <bool aligned>
 KD_FUNCTION void kda_k1_bwd_tiles(const Arguments& arguments, float* shared) {
@@ -162,17 +156,20 @@ KD_FUNCTION void kda_k1_bwd_tiles(const Arguments& arguments, float* shared) {
   const long long head = head_number, group = group_number;
   (void)shared, (void)head;
   const long long begin = group * 8, end = begin + 8 < arguments.tiles ? begin + 8 : arguments.tiles;
+  // Tiles from `used` on lie after the last sequence.
+  const long long used = arguments.cu_seqlens != nullptr ? arguments.first_tile[arguments.sequences] : arguments.tiles;
+  const long long used_end = used < end ? used : end;
   const float A_log = to_float(*(arguments.A_log + head));              // [kda_k1.cpp:23]
   const float _exp_A_log = expf(A_log);                                 // [kda_k1.cpp:27]
   const float dt_bias = to_float((arguments.dt_bias + head * 128)[column]);             // [kda_k1.cpp:23]
 
-  // Row owners: what needs one number a row is done by a thread a row, 16 tiles at a time.
+  // Row owners: what needs one number a row is done by a thread a row, for all tiles of the block.
   const int own_row = static_cast<int>(threadIdx.x % 16), own_tile = static_cast<int>(threadIdx.x / 16);
-  for (long long owned = begin; owned < end; owned += 16) {
-    const long long number = owned + own_tile;
-    const Tile tile = number >= end ? Tile{0, 0, 0, 0}
+  {
+    const long long number = begin + own_tile;
+    const Tile tile = number >= used_end ? Tile{}
         : arguments.cu_seqlens != nullptr
-            ? find_packed_tile(number, 16, arguments.tokens, arguments.sequences, arguments.first_tile, arguments.sequence_start)
+            ? find_packed_tile(number, 16, arguments.sequences, arguments.first_tile, arguments.sequence_start)
             : find_tile(number, 16, arguments.tokens);
     const float beta_raw = own_row < tile.rows ? to_float(*(arguments.beta_raw.at(tile.batch, tile.token + own_row, head))) : 0.0f;  // [kda_k1.cpp:22]
     const float dbeta = own_row < tile.rows ? to_float(*(arguments.dbeta.at(tile.batch, tile.token + own_row, head))) : 0.0f;  // [kda_k1.cpp:50]
@@ -181,26 +178,12 @@ KD_FUNCTION void kda_k1_bwd_tiles(const Arguments& arguments, float* shared) {
     const float dbeta_raw = dbeta * (_exp2_minus_abs_beta_raw * _rcp_beta_raw * _rcp_beta_raw);     // [kda_k1.cpp:50]
     if (own_row < tile.rows) *(arguments.dbeta_raw.at(tile.batch, tile.token + own_row, head)) = to<bf16>(dbeta_raw);  // [kda_k1.cpp:22]
   }
-  const long long segment = group;
   float _sum_total_dz_sum = 0.0f;
   float ddt_bias_sum = 0.0f;
-  const long long first = segment * 8, last = first + 8 < arguments.tiles ? first + 8 : arguments.tiles;
-  for (long long number = first; number < last; ++number) {
+  for (long long number = begin; number < used_end; ++number) {
     const Tile tile = arguments.cu_seqlens != nullptr
-        ? find_packed_tile(number, 16, arguments.tokens, arguments.sequences, arguments.first_tile, arguments.sequence_start)
+        ? find_packed_tile(number, 16, arguments.sequences, arguments.first_tile, arguments.sequence_start)
         : find_tile(number, 16, arguments.tokens);
-    if (tile.rows == 0) {
-      // after the last sequence: dead rows are set to 0
-      const float zeros[8] = {0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f};
-      for (int row = step_row; row < tile.clear; row += 16) {
-        store_row<aligned>(arguments.dq.at(tile.batch, tile.token + row, head), lane, zeros);
-        store_row<aligned>(arguments.dk.at(tile.batch, tile.token + row, head), lane, zeros);
-        store_row<aligned>(arguments.dg_raw.at(tile.batch, tile.token + row, head), lane, zeros);
-        store_row<aligned>(arguments.dv.at(tile.batch, tile.token + row, head), lane, zeros);
-        if (lane == 0) *arguments.dbeta_raw.at(tile.batch, tile.token + row, head) = to<bf16>(0.0f);
-      }
-      continue;
-    }
     const int rows_here = tile.rows - first_row;  // rows of this thread's block that are there: i < rows_here
     (void)rows_here;
 
@@ -381,8 +364,20 @@ KD_FUNCTION void kda_k1_bwd_tiles(const Arguments& arguments, float* shared) {
     for (int b = 1; b < 2; ++b) _total_dg_raw += dg_raw_blocks[b * 128 + column];
     ddt_bias_sum += _total_dg_raw;                                      // [kda_k1.cpp:27]
   }
-  if (block == 0) arguments._sum_total_dz_sum_partial[(head * arguments.segments + segment) * 128 + column] = _sum_total_dz_sum;
-  if (block == 0) arguments.ddt_bias_sum_partial[(head * arguments.segments + segment) * 128 + column] = ddt_bias_sum;
+  if (block == 0) arguments._sum_total_dz_sum_partial[(head * arguments.segments + group) * 128 + column] = _sum_total_dz_sum;
+  if (block == 0) arguments.ddt_bias_sum_partial[(head * arguments.segments + group) * 128 + column] = ddt_bias_sum;
+  // After the last sequence: dead rows are set to 0.
+  for (long long number = used_end < begin ? begin : used_end; number < end; ++number) {
+    const Tile tile = find_surplus_tile(number, 16, arguments.tokens, arguments.sequences, arguments.first_tile, arguments.sequence_start);
+    const float zeros[8] = {0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f};
+    for (int row = step_row; row < tile.rows; row += 16) {
+      store_row<aligned>(arguments.dq.at(tile.batch, tile.token + row, head), lane, zeros);
+      store_row<aligned>(arguments.dk.at(tile.batch, tile.token + row, head), lane, zeros);
+      store_row<aligned>(arguments.dg_raw.at(tile.batch, tile.token + row, head), lane, zeros);
+      store_row<aligned>(arguments.dv.at(tile.batch, tile.token + row, head), lane, zeros);
+      if (lane == 0) *arguments.dbeta_raw.at(tile.batch, tile.token + row, head) = to<bf16>(0.0f);
+    }
+  }
 }
 
 #if KD_ALIGNED_VARIANT
@@ -406,13 +401,13 @@ KD_KERNEL(256, 0) void kda_k1_bwd_segments(const Arguments arguments) {
   KD_SHARED(float, parts, 256);
   const long long head = blockIdx.x % arguments.heads;
   const int column = static_cast<int>(blockIdx.x / arguments.heads) * 32 + static_cast<int>(threadIdx.x % 32);
-  const float* const _sum_total_dz_sum_terms = arguments._sum_total_dz_sum_partial + head * arguments.segments * 128 + column;
-  sum_segments(arguments.segments, true, parts, arguments._sum_total_dz_sum_columns + head * 128 + column, [&](long long segment) {
-    return _sum_total_dz_sum_terms[segment * 128];
-  });
-  const float* const ddt_bias_sum_terms = arguments.ddt_bias_sum_partial + head * arguments.segments * 128 + column;
-  sum_segments(arguments.segments, true, parts, arguments.ddt_bias_sum_columns + head * 128 + column, [&](long long segment) {
-    return ddt_bias_sum_terms[segment * 128];
+  const int which = static_cast<int>(blockIdx.y);
+  const int width = 128;
+  const float* const terms = which == 0 ? arguments._sum_total_dz_sum_partial : arguments.ddt_bias_sum_partial;
+  float* const results = which == 0 ? arguments._sum_total_dz_sum_columns : arguments.ddt_bias_sum_columns;
+  const float* const first_term = terms + head * arguments.segments * width + column;
+  sum_segments(arguments.segments, column < width, parts, results + head * width + column, [&](long long segment) {
+    return first_term[segment * width];
   });
 }
 KD_ENTRY(kda_k1_bwd_segments, Arguments);

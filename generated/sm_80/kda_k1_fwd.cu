@@ -43,6 +43,7 @@ struct Arguments {
   long long* first_tile;  // workspace
   long long* sequence_start;  // workspace
   const void* cu_seqlens;  // null: batch rows of equal length
+  long long offset_bytes;
   long long tokens;
   long long heads;
   long long sequences;
@@ -96,19 +97,12 @@ KD_FUNCTION float row_inverse_norm(const float (&x)[8], float factor, float eps,
   return inverse;
 }
 
-KD_KERNEL(256, 0) void kda_k1_fwd_first_tile_i32(const Arguments arguments) {
+KD_KERNEL(256, 0) void kda_k1_fwd_first_tile(const Arguments arguments) {
   KD_SHARED(long long, counts, 256);
-  write_first_tiles(static_cast<const int*>(arguments.cu_seqlens), arguments.sequences, arguments.tokens, 16,
+  write_first_tiles(Offsets{arguments.cu_seqlens, arguments.offset_bytes, arguments.tokens}, arguments.sequences, 16,
                     arguments.first_tile, arguments.sequence_start, counts);
 }
-KD_ENTRY(kda_k1_fwd_first_tile_i32, Arguments);
-
-KD_KERNEL(256, 0) void kda_k1_fwd_first_tile_i64(const Arguments arguments) {
-  KD_SHARED(long long, counts, 256);
-  write_first_tiles(static_cast<const long long*>(arguments.cu_seqlens), arguments.sequences, arguments.tokens, 16,
-                    arguments.first_tile, arguments.sequence_start, counts);
-}
-KD_ENTRY(kda_k1_fwd_first_tile_i64, Arguments);
+KD_ENTRY(kda_k1_fwd_first_tile, Arguments);
 
 template <bool aligned>
 KD_FUNCTION void kda_k1_fwd_tiles(const Arguments& arguments, float* shared) {
@@ -125,17 +119,20 @@ KD_FUNCTION void kda_k1_fwd_tiles(const Arguments& arguments, float* shared) {
   const long long head = head_number, group = group_number;
   (void)shared, (void)head;
   const long long begin = group * 8, end = begin + 8 < arguments.tiles ? begin + 8 : arguments.tiles;
+  // Tiles from `used` on lie after the last sequence.
+  const long long used = arguments.cu_seqlens != nullptr ? arguments.first_tile[arguments.sequences] : arguments.tiles;
+  const long long used_end = used < end ? used : end;
   const float A_log = to_float(*(arguments.A_log + head));              // [kda_k1.cpp:23]
   const float _exp_A_log = expf(A_log);                                 // [kda_k1.cpp:27]
   const float dt_bias = to_float((arguments.dt_bias + head * 128)[column]);             // [kda_k1.cpp:23]
 
-  // Row owners: what needs one number a row is done by a thread a row, 16 tiles at a time.
+  // Row owners: what needs one number a row is done by a thread a row, for all tiles of the block.
   const int own_row = static_cast<int>(threadIdx.x % 16), own_tile = static_cast<int>(threadIdx.x / 16);
-  for (long long owned = begin; owned < end; owned += 16) {
-    const long long number = owned + own_tile;
-    const Tile tile = number >= end ? Tile{0, 0, 0, 0}
+  {
+    const long long number = begin + own_tile;
+    const Tile tile = number >= used_end ? Tile{}
         : arguments.cu_seqlens != nullptr
-            ? find_packed_tile(number, 16, arguments.tokens, arguments.sequences, arguments.first_tile, arguments.sequence_start)
+            ? find_packed_tile(number, 16, arguments.sequences, arguments.first_tile, arguments.sequence_start)
             : find_tile(number, 16, arguments.tokens);
     const float beta_raw = own_row < tile.rows ? to_float(*(arguments.beta_raw.at(tile.batch, tile.token + own_row, head))) : 0.0f;  // [kda_k1.cpp:22]
     const float _exp2_minus_abs_beta_raw = approx_exp2(-fabsf(beta_raw) * log2e);       // [kda_k1.cpp:50]
@@ -143,26 +140,10 @@ KD_FUNCTION void kda_k1_fwd_tiles(const Arguments& arguments, float* shared) {
     const float beta = 0.0f <= beta_raw ? _rcp_beta_raw : _exp2_minus_abs_beta_raw * _rcp_beta_raw;  // [kda_k1.cpp:50]
     if (own_row < tile.rows) *(arguments.beta.at(tile.batch, tile.token + own_row, head)) = to<bf16>(beta);  // [kda_k1.cpp:50]
   }
-  const long long segment = group;
-  const long long first = segment * 8, last = first + 8 < arguments.tiles ? first + 8 : arguments.tiles;
-  for (long long number = first; number < last; ++number) {
+  for (long long number = begin; number < used_end; ++number) {
     const Tile tile = arguments.cu_seqlens != nullptr
-        ? find_packed_tile(number, 16, arguments.tokens, arguments.sequences, arguments.first_tile, arguments.sequence_start)
+        ? find_packed_tile(number, 16, arguments.sequences, arguments.first_tile, arguments.sequence_start)
         : find_tile(number, 16, arguments.tokens);
-    if (tile.rows == 0) {
-      // after the last sequence: dead rows are set to 0
-      const float zeros[8] = {0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f};
-      for (int row = step_row; row < tile.clear; row += 16) {
-        store_row<aligned>(arguments.q_d.at(tile.batch, tile.token + row, head), lane, zeros);
-        store_row<aligned>(arguments.k_d.at(tile.batch, tile.token + row, head), lane, zeros);
-        store_row<aligned>(arguments.k_i.at(tile.batch, tile.token + row, head), lane, zeros);
-        store_row<aligned>(arguments.k_r.at(tile.batch, tile.token + row, head), lane, zeros);
-        store_row<aligned>(arguments.v_out.at(tile.batch, tile.token + row, head), lane, zeros);
-        if (lane == 0) *arguments.beta.at(tile.batch, tile.token + row, head) = to<bf16>(0.0f);
-      }
-      if (step_row == 0) store_row<aligned>(arguments.g_T.at(head, number, 0), lane, zeros);
-      continue;
-    }
     const int rows_here = tile.rows - first_row;  // rows of this thread's block that are there: i < rows_here
     (void)rows_here;
 
@@ -255,6 +236,20 @@ KD_FUNCTION void kda_k1_fwd_tiles(const Arguments& arguments, float* shared) {
       k_r[i] = k_n[i] * (_exp2_g_T[i] * _exp2_minus_g_c[i]);            // [kda_k1.cpp:36]
     }
     if (row < tile.rows) store_row<aligned>(arguments.k_r.at(tile.batch, tile.token + row, head), lane, k_r);  // [kda_k1.cpp:36]
+  }
+  // After the last sequence: dead rows are set to 0.
+  for (long long number = used_end < begin ? begin : used_end; number < end; ++number) {
+    const Tile tile = find_surplus_tile(number, 16, arguments.tokens, arguments.sequences, arguments.first_tile, arguments.sequence_start);
+    const float zeros[8] = {0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f};
+    for (int row = step_row; row < tile.rows; row += 16) {
+      store_row<aligned>(arguments.q_d.at(tile.batch, tile.token + row, head), lane, zeros);
+      store_row<aligned>(arguments.k_d.at(tile.batch, tile.token + row, head), lane, zeros);
+      store_row<aligned>(arguments.k_i.at(tile.batch, tile.token + row, head), lane, zeros);
+      store_row<aligned>(arguments.k_r.at(tile.batch, tile.token + row, head), lane, zeros);
+      store_row<aligned>(arguments.v_out.at(tile.batch, tile.token + row, head), lane, zeros);
+      if (lane == 0) *arguments.beta.at(tile.batch, tile.token + row, head) = to<bf16>(0.0f);
+    }
+    if (step_row == 0) store_row<aligned>(arguments.g_T.at(head, number, 0), lane, zeros);
   }
 }
 

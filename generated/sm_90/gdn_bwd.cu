@@ -49,6 +49,7 @@ struct Arguments {
   float* ddt_bias_sum_partial;  // workspace
   float* ddt_bias_sum_columns;  // workspace
   const void* cu_seqlens;  // null: batch rows of equal length
+  long long offset_bytes;
   long long tokens;
   long long heads;
   long long sequences;
@@ -109,19 +110,12 @@ KD_FUNCTION float row_inverse_norm(const float (&x)[8], float factor, float eps,
   return inverse;
 }
 
-KD_KERNEL(256, 0) void gdn_bwd_first_tile_i32(const __grid_constant__ Arguments arguments) {
+KD_KERNEL(256, 0) void gdn_bwd_first_tile(const __grid_constant__ Arguments arguments) {
   KD_SHARED(long long, counts, 256);
-  write_first_tiles(static_cast<const int*>(arguments.cu_seqlens), arguments.sequences, arguments.tokens, 16,
+  write_first_tiles(Offsets{arguments.cu_seqlens, arguments.offset_bytes, arguments.tokens}, arguments.sequences, 16,
                     arguments.first_tile, arguments.sequence_start, counts);
 }
-KD_ENTRY(gdn_bwd_first_tile_i32, Arguments);
-
-KD_KERNEL(256, 0) void gdn_bwd_first_tile_i64(const __grid_constant__ Arguments arguments) {
-  KD_SHARED(long long, counts, 256);
-  write_first_tiles(static_cast<const long long*>(arguments.cu_seqlens), arguments.sequences, arguments.tokens, 16,
-                    arguments.first_tile, arguments.sequence_start, counts);
-}
-KD_ENTRY(gdn_bwd_first_tile_i64, Arguments);
+KD_ENTRY(gdn_bwd_first_tile, Arguments);
 
 /// Asks for the operands of tile `number`, one of the block's tiles begin..end-1. aligned: thread 0 asks the copy engine,
 /// and whoever waits for the slot's counter sees them. Else all threads copy; seen after a barrier.
@@ -133,12 +127,10 @@ KD_FUNCTION void gdn_bwd_stage(const Arguments& arguments, float* shared, long l
   Slot& next = slots[record];
   (void)arrivals, (void)head;
   if (threadIdx.x == 0) {
-    const long long* const first_tile = arguments.cu_seqlens != nullptr ? arguments.first_tile : nullptr;
-    const Slot before = number == begin ? Slot{} : slots[record == 0 ? 2 : record - 1];
+    const long long* const sequence_start = arguments.cu_seqlens != nullptr ? arguments.sequence_start : nullptr;
+    const Slot before = slots[record == 0 ? 2 : record - 1];
     Slot made = before;
-    const StagedTile where = number == begin
-        ? find_staged_tile(number, 16, arguments.tokens, arguments.sequences, first_tile, arguments.sequence_start)
-        : next_staged_tile(before.tile, 16, arguments.tokens, arguments.sequences, first_tile, arguments.sequence_start);
+    const StagedTile where = next_staged_tile(before.tile, 16, sequence_start);
     made.tile = where;
     if (number != begin && where.batch == before.tile.batch && where.sequence == before.tile.sequence) {
       // the next 16 rows of the same sequence
@@ -154,10 +146,6 @@ KD_FUNCTION void gdn_bwd_stage(const Arguments& arguments, float* shared, long l
   if constexpr (!aligned) block_barrier();  // the record is complete
   const Tile tile = tile_of(next.tile);
   float* const operands = shared + 864 + slot * 6144;
-  if (tile.rows == 0) {
-    if constexpr (aligned) expect_bytes(&arrivals[slot], 0, &next);
-    return;
-  }
   if constexpr (aligned) {
     expect_bytes(&arrivals[slot], 24576, &next);
     fetch_box(operands + 0, arguments.q_map, tile.token, head, tile.batch, &arrivals[slot]);
@@ -190,15 +178,23 @@ KD_FUNCTION void gdn_bwd_tiles(const Arguments& arguments, float* shared) {
   const long long head = head_number, group = group_number;
   (void)shared, (void)head;
   const long long begin = group * 8, end = begin + 8 < arguments.tiles ? begin + 8 : arguments.tiles;
+  // Tiles from `used` on lie after the last sequence.
+  const long long used = arguments.cu_seqlens != nullptr ? arguments.first_tile[arguments.sequences] : arguments.tiles;
+  const long long used_end = used < end ? used : end;
   // Operands travel 2 tiles ahead.
   Arrival* const arrivals = reinterpret_cast<Arrival*>(shared + 800);
-  const Slot* const slots = reinterpret_cast<Slot*>(shared + 804);
-  if (aligned && threadIdx.x == 0) {
-    for (int slot = 0; slot < 2; ++slot) initialise_arrival(&arrivals[slot]);
-    publish_arrivals();
+  Slot* const slots = reinterpret_cast<Slot*>(shared + 804);
+  if (threadIdx.x == 0) {
+    if constexpr (aligned) {
+      for (int slot = 0; slot < 2; ++slot) initialise_arrival(&arrivals[slot]);
+      publish_arrivals();
+    }
+    const long long* const first_tile = arguments.cu_seqlens != nullptr ? arguments.first_tile : nullptr;
+    // the first tile is found as the one after this
+    if (begin < used_end) slots[2] = Slot{staged_tile_before(begin, 16, arguments.tokens, arguments.sequences, first_tile, arguments.sequence_start)};
   }
   block_barrier();  // arrivals is complete
-  for (int ahead = 0; ahead < 2; ++ahead) gdn_bwd_stage<aligned>(arguments, shared, head, begin + ahead, begin, end, ahead, ahead);
+  for (int ahead = 0; ahead < 2; ++ahead) gdn_bwd_stage<aligned>(arguments, shared, head, begin + ahead, begin, used_end, ahead, ahead);
   // One record more than slots: the last tile's is read to its end, while the next operands are asked for.
   int slot = 0, record = 0;
   unsigned phase = 0;
@@ -206,13 +202,13 @@ KD_FUNCTION void gdn_bwd_tiles(const Arguments& arguments, float* shared) {
   const float A_log = to_float(*(arguments.A_log + head));              // [gdn.cpp:12]
   const float _exp_A_log = expf(A_log);                                 // [gdn.cpp:14]
 
-  // Row owners: what needs one number a row is done by a thread a row, 16 tiles at a time.
+  // Row owners: what needs one number a row is done by a thread a row, for all tiles of the block.
   const int own_row = static_cast<int>(threadIdx.x % 16), own_tile = static_cast<int>(threadIdx.x / 16);
-  for (long long owned = begin; owned < end; owned += 16) {
-    const long long number = owned + own_tile;
-    const Tile tile = number >= end ? Tile{0, 0, 0, 0}
+  {
+    const long long number = begin + own_tile;
+    const Tile tile = number >= used_end ? Tile{}
         : arguments.cu_seqlens != nullptr
-            ? find_packed_tile(number, 16, arguments.tokens, arguments.sequences, arguments.first_tile, arguments.sequence_start)
+            ? find_packed_tile(number, 16, arguments.sequences, arguments.first_tile, arguments.sequence_start)
             : find_tile(number, 16, arguments.tokens);
     const float a_raw = own_row < tile.rows ? to_float(*(arguments.a_raw.at(tile.batch, tile.token + own_row, head))) : 0.0f;  // [gdn.cpp:11]
     const float beta_raw = own_row < tile.rows ? to_float(*(arguments.beta_raw.at(tile.batch, tile.token + own_row, head))) : 0.0f;  // [gdn.cpp:11]
@@ -247,8 +243,8 @@ KD_FUNCTION void gdn_bwd_tiles(const Arguments& arguments, float* shared) {
     if (own_row < tile.rows) *(arguments.da_raw.at(tile.batch, tile.token + own_row, head)) = to<bf16>(da_raw);  // [gdn.cpp:11]
     if (own_row < tile.rows) *(arguments.dbeta_raw.at(tile.batch, tile.token + own_row, head)) = to<bf16>(dbeta_raw);  // [gdn.cpp:11]
     block_barrier();  // the totals of the tiles are complete
-    if (threadIdx.x < 2 && owned + 8 * threadIdx.x < end) {
-      const long long segment = owned / 8 + threadIdx.x;
+    if (threadIdx.x < 2 && begin + 8 * threadIdx.x < end) {
+      const long long segment = begin / 8 + threadIdx.x;
       float _sum_total_dg_sum = 0.0f;
       for (int i = 0; i < 8; ++i) _sum_total_dg_sum += _total_dg_totals[8 * threadIdx.x + i];
       arguments._sum_total_dg_sum_partial[head * arguments.segments + segment] = _sum_total_dg_sum;
@@ -258,26 +254,11 @@ KD_FUNCTION void gdn_bwd_tiles(const Arguments& arguments, float* shared) {
     }
     block_barrier();  // every thread is done with the totals
   }
-  const long long segment = group;
-  const long long first = segment * 8, last = first + 8 < arguments.tiles ? first + 8 : arguments.tiles;
-  for (long long number = first; number < last; ++number, next_slot(slot, phase, 2), record = record == 2 ? 0 : record + 1) {
+  for (long long number = begin; number < used_end; ++number, next_slot(slot, phase, 2), record = record == 2 ? 0 : record + 1) {
     if constexpr (aligned) wait_for(&arrivals[slot], phase);
     else block_barrier();  // the slot is complete
     const Slot& here = slots[record];
     const Tile tile = tile_of(here.tile);
-    if (tile.rows == 0) {
-      // after the last sequence: dead rows are set to 0
-      const float zeros[8] = {0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f};
-      for (int row = step_row; row < tile.clear; row += 16) {
-        store_row<aligned>(arguments.dq.at(tile.batch, tile.token + row, head), lane, zeros);
-        store_row<aligned>(arguments.dk.at(tile.batch, tile.token + row, head), lane, zeros);
-        if (lane == 0) *arguments.da_raw.at(tile.batch, tile.token + row, head) = to<bf16>(0.0f);
-        if (lane == 0) *arguments.dbeta_raw.at(tile.batch, tile.token + row, head) = to<bf16>(0.0f);
-      }
-      block_barrier();  // every thread has read where the tile lies
-      gdn_bwd_stage<aligned>(arguments, shared, head, number + 2, begin, end, slot, record == 0 ? 2 : record - 1);
-      continue;
-    }
     const int rows_here = tile.rows - first_row;  // rows of this thread's block that are there: i < rows_here
     (void)rows_here;
 
@@ -287,13 +268,13 @@ KD_FUNCTION void gdn_bwd_tiles(const Arguments& arguments, float* shared) {
     const float* const dq_n_staged = operands + 2048;
     const float* const dk_n_staged = operands + 4096;
     float q[8];                                                         // [gdn.cpp:10]
-    load_row<aligned>((q_staged + row * 128), lane, true, q);
+    load_row<true>((q_staged + row * 128), lane, true, q);
     const float _inverse_norm_q = row_inverse_norm(q, 1.0f, eps, lane);                 // [gdn.cpp:16]
     float k[8];                                                         // [gdn.cpp:10]
-    load_row<aligned>((k_staged + row * 128), lane, true, k);
+    load_row<true>((k_staged + row * 128), lane, true, k);
     const float _inverse_norm_k = row_inverse_norm(k, 1.0f, eps, lane);                 // [gdn.cpp:17]
     float dq_n[8];                                                      // [gdn.cpp:16]
-    load_row<aligned>((dq_n_staged + row * 128), lane, true, dq_n);
+    load_row<true>((dq_n_staged + row * 128), lane, true, dq_n);
     float _q_inverse_norm_q[8];
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
@@ -307,7 +288,7 @@ KD_FUNCTION void gdn_bwd_tiles(const Arguments& arguments, float* shared) {
     }
     if (row < tile.rows) store_row<aligned>(row_of<aligned>(here.dq, arguments.dq.token, row), lane, dq);  // [gdn.cpp:10]
     float dk_n[8];                                                      // [gdn.cpp:17]
-    load_row<aligned>((dk_n_staged + row * 128), lane, true, dk_n);
+    load_row<true>((dk_n_staged + row * 128), lane, true, dk_n);
     float _k_inverse_norm_k[8];
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
@@ -321,7 +302,18 @@ KD_FUNCTION void gdn_bwd_tiles(const Arguments& arguments, float* shared) {
     }
     if (row < tile.rows) store_row<aligned>(row_of<aligned>(here.dk, arguments.dk.token, row), lane, dk);  // [gdn.cpp:10]
     block_barrier();  // every thread is done with the operands
-    gdn_bwd_stage<aligned>(arguments, shared, head, number + 2, begin, end, slot, record == 0 ? 2 : record - 1);
+    gdn_bwd_stage<aligned>(arguments, shared, head, number + 2, begin, used_end, slot, record == 0 ? 2 : record - 1);
+  }
+  // After the last sequence: dead rows are set to 0.
+  for (long long number = used_end < begin ? begin : used_end; number < end; ++number) {
+    const Tile tile = find_surplus_tile(number, 16, arguments.tokens, arguments.sequences, arguments.first_tile, arguments.sequence_start);
+    const float zeros[8] = {0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f};
+    for (int row = step_row; row < tile.rows; row += 16) {
+      store_row<aligned>(arguments.dq.at(tile.batch, tile.token + row, head), lane, zeros);
+      store_row<aligned>(arguments.dk.at(tile.batch, tile.token + row, head), lane, zeros);
+      if (lane == 0) *arguments.da_raw.at(tile.batch, tile.token + row, head) = to<bf16>(0.0f);
+      if (lane == 0) *arguments.dbeta_raw.at(tile.batch, tile.token + row, head) = to<bf16>(0.0f);
+    }
   }
 }
 
@@ -346,13 +338,13 @@ KD_KERNEL(256, 0) void gdn_bwd_segments(const Arguments arguments) {
   KD_SHARED(float, parts, 256);
   const long long head = blockIdx.x % arguments.heads;
   const int column = static_cast<int>(blockIdx.x / arguments.heads) * 32 + static_cast<int>(threadIdx.x % 32);
-  const float* const _sum_total_dg_sum_terms = arguments._sum_total_dg_sum_partial + head * arguments.segments * 1 + column;
-  sum_segments(arguments.segments, column < 1, parts, arguments._sum_total_dg_sum_columns + head * 1 + column, [&](long long segment) {
-    return _sum_total_dg_sum_terms[segment * 1];
-  });
-  const float* const ddt_bias_sum_terms = arguments.ddt_bias_sum_partial + head * arguments.segments * 1 + column;
-  sum_segments(arguments.segments, column < 1, parts, arguments.ddt_bias_sum_columns + head * 1 + column, [&](long long segment) {
-    return ddt_bias_sum_terms[segment * 1];
+  const int which = static_cast<int>(blockIdx.y);
+  const int width = 1;
+  const float* const terms = which == 0 ? arguments._sum_total_dg_sum_partial : arguments.ddt_bias_sum_partial;
+  float* const results = which == 0 ? arguments._sum_total_dg_sum_columns : arguments.ddt_bias_sum_columns;
+  const float* const first_term = terms + head * arguments.segments * width + column;
+  sum_segments(arguments.segments, column < width, parts, results + head * width + column, [&](long long segment) {
+    return first_term[segment * width];
   });
 }
 KD_ENTRY(gdn_bwd_segments, Arguments);

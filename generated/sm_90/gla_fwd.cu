@@ -29,6 +29,7 @@ struct Arguments {
   long long* first_tile;  // workspace
   long long* sequence_start;  // workspace
   const void* cu_seqlens;  // null: batch rows of equal length
+  long long offset_bytes;
   long long tokens;
   long long heads;
   long long sequences;
@@ -53,19 +54,12 @@ KD_FUNCTION void store_row(T* to_where, int lane, const float (&x)[8]) {
   store4<aligned>(place + 64, &x[4]);
 }
 
-KD_KERNEL(256, 0) void gla_fwd_first_tile_i32(const __grid_constant__ Arguments arguments) {
+KD_KERNEL(256, 0) void gla_fwd_first_tile(const __grid_constant__ Arguments arguments) {
   KD_SHARED(long long, counts, 256);
-  write_first_tiles(static_cast<const int*>(arguments.cu_seqlens), arguments.sequences, arguments.tokens, 16,
+  write_first_tiles(Offsets{arguments.cu_seqlens, arguments.offset_bytes, arguments.tokens}, arguments.sequences, 16,
                     arguments.first_tile, arguments.sequence_start, counts);
 }
-KD_ENTRY(gla_fwd_first_tile_i32, Arguments);
-
-KD_KERNEL(256, 0) void gla_fwd_first_tile_i64(const __grid_constant__ Arguments arguments) {
-  KD_SHARED(long long, counts, 256);
-  write_first_tiles(static_cast<const long long*>(arguments.cu_seqlens), arguments.sequences, arguments.tokens, 16,
-                    arguments.first_tile, arguments.sequence_start, counts);
-}
-KD_ENTRY(gla_fwd_first_tile_i64, Arguments);
+KD_ENTRY(gla_fwd_first_tile, Arguments);
 
 /// Asks for the operands of tile `number`, one of the block's tiles begin..end-1. aligned: thread 0 asks the copy engine,
 /// and whoever waits for the slot's counter sees them. Else all threads copy; seen after a barrier.
@@ -77,12 +71,10 @@ KD_FUNCTION void gla_fwd_stage(const Arguments& arguments, float* shared, long l
   Slot& next = slots[record];
   (void)arrivals, (void)head;
   if (threadIdx.x == 0) {
-    const long long* const first_tile = arguments.cu_seqlens != nullptr ? arguments.first_tile : nullptr;
-    const Slot before = number == begin ? Slot{} : slots[record == 0 ? 2 : record - 1];
+    const long long* const sequence_start = arguments.cu_seqlens != nullptr ? arguments.sequence_start : nullptr;
+    const Slot before = slots[record == 0 ? 2 : record - 1];
     Slot made = before;
-    const StagedTile where = number == begin
-        ? find_staged_tile(number, 16, arguments.tokens, arguments.sequences, first_tile, arguments.sequence_start)
-        : next_staged_tile(before.tile, 16, arguments.tokens, arguments.sequences, first_tile, arguments.sequence_start);
+    const StagedTile where = next_staged_tile(before.tile, 16, sequence_start);
     made.tile = where;
     if (number != begin && where.batch == before.tile.batch && where.sequence == before.tile.sequence) {
       // the next 16 rows of the same sequence
@@ -102,10 +94,6 @@ KD_FUNCTION void gla_fwd_stage(const Arguments& arguments, float* shared, long l
   if constexpr (!aligned) block_barrier();  // the record is complete
   const Tile tile = tile_of(next.tile);
   float* const operands = shared + 320 + slot * 3072;
-  if (tile.rows == 0) {
-    if constexpr (aligned) expect_bytes(&arrivals[slot], 0, &next);
-    return;
-  }
   if constexpr (aligned) {
     expect_bytes(&arrivals[slot], 12288, &next);
     fetch_box(operands + 0, arguments.q_map, tile.token, head, tile.batch, &arrivals[slot]);
@@ -132,38 +120,31 @@ KD_FUNCTION void gla_fwd_tiles(const Arguments& arguments, float* shared) {
   const long long head = head_number, group = group_number;
   (void)shared, (void)head;
   const long long begin = group * 8, end = begin + 8 < arguments.tiles ? begin + 8 : arguments.tiles;
+  // Tiles from `used` on lie after the last sequence.
+  const long long used = arguments.cu_seqlens != nullptr ? arguments.first_tile[arguments.sequences] : arguments.tiles;
+  const long long used_end = used < end ? used : end;
   // Operands travel 2 tiles ahead.
   Arrival* const arrivals = reinterpret_cast<Arrival*>(shared + 256);
-  const Slot* const slots = reinterpret_cast<Slot*>(shared + 260);
-  if (aligned && threadIdx.x == 0) {
-    for (int slot = 0; slot < 2; ++slot) initialise_arrival(&arrivals[slot]);
-    publish_arrivals();
+  Slot* const slots = reinterpret_cast<Slot*>(shared + 260);
+  if (threadIdx.x == 0) {
+    if constexpr (aligned) {
+      for (int slot = 0; slot < 2; ++slot) initialise_arrival(&arrivals[slot]);
+      publish_arrivals();
+    }
+    const long long* const first_tile = arguments.cu_seqlens != nullptr ? arguments.first_tile : nullptr;
+    // the first tile is found as the one after this
+    if (begin < used_end) slots[2] = Slot{staged_tile_before(begin, 16, arguments.tokens, arguments.sequences, first_tile, arguments.sequence_start)};
   }
   block_barrier();  // arrivals is complete
-  for (int ahead = 0; ahead < 2; ++ahead) gla_fwd_stage<aligned>(arguments, shared, head, begin + ahead, begin, end, ahead, ahead);
+  for (int ahead = 0; ahead < 2; ++ahead) gla_fwd_stage<aligned>(arguments, shared, head, begin + ahead, begin, used_end, ahead, ahead);
   // One record more than slots: the last tile's is read to its end, while the next operands are asked for.
   int slot = 0, record = 0;
   unsigned phase = 0;
-  const long long segment = group;
-  const long long first = segment * 8, last = first + 8 < arguments.tiles ? first + 8 : arguments.tiles;
-  for (long long number = first; number < last; ++number, next_slot(slot, phase, 2), record = record == 2 ? 0 : record + 1) {
+  for (long long number = begin; number < used_end; ++number, next_slot(slot, phase, 2), record = record == 2 ? 0 : record + 1) {
     if constexpr (aligned) wait_for(&arrivals[slot], phase);
     else block_barrier();  // the slot is complete
     const Slot& here = slots[record];
     const Tile tile = tile_of(here.tile);
-    if (tile.rows == 0) {
-      // after the last sequence: dead rows are set to 0
-      const float zeros[8] = {0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f};
-      for (int row = step_row; row < tile.clear; row += 16) {
-        store_row<aligned>(arguments.q_d.at(tile.batch, tile.token + row, head), lane, zeros);
-        store_row<aligned>(arguments.k_r.at(tile.batch, tile.token + row, head), lane, zeros);
-        store_row<aligned>(arguments.g_c.at(tile.batch, tile.token + row, head), lane, zeros);
-      }
-      if (step_row == 0) store_row<aligned>(arguments.g_T.at(head, number, 0), lane, zeros);
-      block_barrier();  // every thread has read where the tile lies
-      gla_fwd_stage<aligned>(arguments, shared, head, number + 2, begin, end, slot, record == 0 ? 2 : record - 1);
-      continue;
-    }
     const int rows_here = tile.rows - first_row;  // rows of this thread's block that are there: i < rows_here
     (void)rows_here;
 
@@ -236,7 +217,18 @@ KD_FUNCTION void gla_fwd_tiles(const Arguments& arguments, float* shared) {
     }
     if (block == 0) (here.g_T)[column] = to<float>(g_T);                // [gla.cpp:19]
     block_barrier();  // every thread is done with the operands
-    gla_fwd_stage<aligned>(arguments, shared, head, number + 2, begin, end, slot, record == 0 ? 2 : record - 1);
+    gla_fwd_stage<aligned>(arguments, shared, head, number + 2, begin, used_end, slot, record == 0 ? 2 : record - 1);
+  }
+  // After the last sequence: dead rows are set to 0.
+  for (long long number = used_end < begin ? begin : used_end; number < end; ++number) {
+    const Tile tile = find_surplus_tile(number, 16, arguments.tokens, arguments.sequences, arguments.first_tile, arguments.sequence_start);
+    const float zeros[8] = {0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f};
+    for (int row = step_row; row < tile.rows; row += 16) {
+      store_row<aligned>(arguments.q_d.at(tile.batch, tile.token + row, head), lane, zeros);
+      store_row<aligned>(arguments.k_r.at(tile.batch, tile.token + row, head), lane, zeros);
+      store_row<aligned>(arguments.g_c.at(tile.batch, tile.token + row, head), lane, zeros);
+    }
+    if (step_row == 0) store_row<aligned>(arguments.g_T.at(head, number, 0), lane, zeros);
   }
 }
 

@@ -35,6 +35,7 @@ struct Arguments {
   long long* first_tile;  // workspace
   long long* sequence_start;  // workspace
   const void* cu_seqlens;  // null: batch rows of equal length
+  long long offset_bytes;
   long long tokens;
   long long heads;
   long long sequences;
@@ -96,19 +97,12 @@ KD_FUNCTION float row_inverse_norm(const float (&x)[8], float factor, float eps,
   return inverse;
 }
 
-KD_KERNEL(256, 0) void kda_fla_fwd_first_tile_i32(const __grid_constant__ Arguments arguments) {
+KD_KERNEL(256, 0) void kda_fla_fwd_first_tile(const __grid_constant__ Arguments arguments) {
   KD_SHARED(long long, counts, 256);
-  write_first_tiles(static_cast<const int*>(arguments.cu_seqlens), arguments.sequences, arguments.tokens, 16,
+  write_first_tiles(Offsets{arguments.cu_seqlens, arguments.offset_bytes, arguments.tokens}, arguments.sequences, 16,
                     arguments.first_tile, arguments.sequence_start, counts);
 }
-KD_ENTRY(kda_fla_fwd_first_tile_i32, Arguments);
-
-KD_KERNEL(256, 0) void kda_fla_fwd_first_tile_i64(const __grid_constant__ Arguments arguments) {
-  KD_SHARED(long long, counts, 256);
-  write_first_tiles(static_cast<const long long*>(arguments.cu_seqlens), arguments.sequences, arguments.tokens, 16,
-                    arguments.first_tile, arguments.sequence_start, counts);
-}
-KD_ENTRY(kda_fla_fwd_first_tile_i64, Arguments);
+KD_ENTRY(kda_fla_fwd_first_tile, Arguments);
 
 /// Asks for the operands of tile `number`, one of the block's tiles begin..end-1. aligned: thread 0 asks the copy engine,
 /// and whoever waits for the slot's counter sees them. Else all threads copy; seen after a barrier.
@@ -120,12 +114,10 @@ KD_FUNCTION void kda_fla_fwd_stage(const Arguments& arguments, float* shared, lo
   Slot& next = slots[record];
   (void)arrivals, (void)head;
   if (threadIdx.x == 0) {
-    const long long* const first_tile = arguments.cu_seqlens != nullptr ? arguments.first_tile : nullptr;
-    const Slot before = number == begin ? Slot{} : slots[record == 0 ? 2 : record - 1];
+    const long long* const sequence_start = arguments.cu_seqlens != nullptr ? arguments.sequence_start : nullptr;
+    const Slot before = slots[record == 0 ? 2 : record - 1];
     Slot made = before;
-    const StagedTile where = number == begin
-        ? find_staged_tile(number, 16, arguments.tokens, arguments.sequences, first_tile, arguments.sequence_start)
-        : next_staged_tile(before.tile, 16, arguments.tokens, arguments.sequences, first_tile, arguments.sequence_start);
+    const StagedTile where = next_staged_tile(before.tile, 16, sequence_start);
     made.tile = where;
     if (number != begin && where.batch == before.tile.batch && where.sequence == before.tile.sequence) {
       // the next 16 rows of the same sequence
@@ -143,10 +135,6 @@ KD_FUNCTION void kda_fla_fwd_stage(const Arguments& arguments, float* shared, lo
   if constexpr (!aligned) block_barrier();  // the record is complete
   const Tile tile = tile_of(next.tile);
   float* const operands = shared + 320 + slot * 3072;
-  if (tile.rows == 0) {
-    if constexpr (aligned) expect_bytes(&arrivals[slot], 0, &next);
-    return;
-  }
   if constexpr (aligned) {
     expect_bytes(&arrivals[slot], 12288, &next);
     fetch_box(operands + 0, arguments.q_map, tile.token, head, tile.batch, &arrivals[slot]);
@@ -173,15 +161,23 @@ KD_FUNCTION void kda_fla_fwd_tiles(const Arguments& arguments, float* shared) {
   const long long head = head_number, group = group_number;
   (void)shared, (void)head;
   const long long begin = group * 8, end = begin + 8 < arguments.tiles ? begin + 8 : arguments.tiles;
+  // Tiles from `used` on lie after the last sequence.
+  const long long used = arguments.cu_seqlens != nullptr ? arguments.first_tile[arguments.sequences] : arguments.tiles;
+  const long long used_end = used < end ? used : end;
   // Operands travel 2 tiles ahead.
   Arrival* const arrivals = reinterpret_cast<Arrival*>(shared + 256);
-  const Slot* const slots = reinterpret_cast<Slot*>(shared + 260);
-  if (aligned && threadIdx.x == 0) {
-    for (int slot = 0; slot < 2; ++slot) initialise_arrival(&arrivals[slot]);
-    publish_arrivals();
+  Slot* const slots = reinterpret_cast<Slot*>(shared + 260);
+  if (threadIdx.x == 0) {
+    if constexpr (aligned) {
+      for (int slot = 0; slot < 2; ++slot) initialise_arrival(&arrivals[slot]);
+      publish_arrivals();
+    }
+    const long long* const first_tile = arguments.cu_seqlens != nullptr ? arguments.first_tile : nullptr;
+    // the first tile is found as the one after this
+    if (begin < used_end) slots[2] = Slot{staged_tile_before(begin, 16, arguments.tokens, arguments.sequences, first_tile, arguments.sequence_start)};
   }
   block_barrier();  // arrivals is complete
-  for (int ahead = 0; ahead < 2; ++ahead) kda_fla_fwd_stage<aligned>(arguments, shared, head, begin + ahead, begin, end, ahead, ahead);
+  for (int ahead = 0; ahead < 2; ++ahead) kda_fla_fwd_stage<aligned>(arguments, shared, head, begin + ahead, begin, used_end, ahead, ahead);
   // One record more than slots: the last tile's is read to its end, while the next operands are asked for.
   int slot = 0, record = 0;
   unsigned phase = 0;
@@ -189,13 +185,13 @@ KD_FUNCTION void kda_fla_fwd_tiles(const Arguments& arguments, float* shared) {
   const float _exp_A_log = expf(A_log);                                 // [kda_fla.cpp:19]
   const float dt_bias = to_float((arguments.dt_bias + head * 128)[column]);             // [kda_fla.cpp:16]
 
-  // Row owners: what needs one number a row is done by a thread a row, 16 tiles at a time.
+  // Row owners: what needs one number a row is done by a thread a row, for all tiles of the block.
   const int own_row = static_cast<int>(threadIdx.x % 16), own_tile = static_cast<int>(threadIdx.x / 16);
-  for (long long owned = begin; owned < end; owned += 16) {
-    const long long number = owned + own_tile;
-    const Tile tile = number >= end ? Tile{0, 0, 0, 0}
+  {
+    const long long number = begin + own_tile;
+    const Tile tile = number >= used_end ? Tile{}
         : arguments.cu_seqlens != nullptr
-            ? find_packed_tile(number, 16, arguments.tokens, arguments.sequences, arguments.first_tile, arguments.sequence_start)
+            ? find_packed_tile(number, 16, arguments.sequences, arguments.first_tile, arguments.sequence_start)
             : find_tile(number, 16, arguments.tokens);
     const float beta_raw = own_row < tile.rows ? to_float(*(arguments.beta_raw.at(tile.batch, tile.token + own_row, head))) : 0.0f;  // [kda_fla.cpp:15]
     const float _exp2_minus_abs_beta_raw = approx_exp2(-fabsf(beta_raw) * log2e);       // [kda_fla.cpp:23]
@@ -203,26 +199,11 @@ KD_FUNCTION void kda_fla_fwd_tiles(const Arguments& arguments, float* shared) {
     const float beta = (0.0f <= beta_raw ? _rcp_beta_raw : _exp2_minus_abs_beta_raw * _rcp_beta_raw) * beta_scale;  // [kda_fla.cpp:23]
     if (own_row < tile.rows) *(arguments.beta.at(tile.batch, tile.token + own_row, head)) = to<float>(beta);  // [kda_fla.cpp:23]
   }
-  const long long segment = group;
-  const long long first = segment * 8, last = first + 8 < arguments.tiles ? first + 8 : arguments.tiles;
-  for (long long number = first; number < last; ++number, next_slot(slot, phase, 2), record = record == 2 ? 0 : record + 1) {
+  for (long long number = begin; number < used_end; ++number, next_slot(slot, phase, 2), record = record == 2 ? 0 : record + 1) {
     if constexpr (aligned) wait_for(&arrivals[slot], phase);
     else block_barrier();  // the slot is complete
     const Slot& here = slots[record];
     const Tile tile = tile_of(here.tile);
-    if (tile.rows == 0) {
-      // after the last sequence: dead rows are set to 0
-      const float zeros[8] = {0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f};
-      for (int row = step_row; row < tile.clear; row += 16) {
-        store_row<aligned>(arguments.q_n.at(tile.batch, tile.token + row, head), lane, zeros);
-        store_row<aligned>(arguments.k_n.at(tile.batch, tile.token + row, head), lane, zeros);
-        store_row<aligned>(arguments.g_c.at(tile.batch, tile.token + row, head), lane, zeros);
-        if (lane == 0) *arguments.beta.at(tile.batch, tile.token + row, head) = to<float>(0.0f);
-      }
-      block_barrier();  // every thread has read where the tile lies
-      kda_fla_fwd_stage<aligned>(arguments, shared, head, number + 2, begin, end, slot, record == 0 ? 2 : record - 1);
-      continue;
-    }
     const int rows_here = tile.rows - first_row;  // rows of this thread's block that are there: i < rows_here
     (void)rows_here;
 
@@ -231,10 +212,10 @@ KD_FUNCTION void kda_fla_fwd_tiles(const Arguments& arguments, float* shared) {
     const bf16* const k_staged = reinterpret_cast<const bf16*>(operands + 1024);
     const bf16* const g_raw_staged = reinterpret_cast<const bf16*>(operands + 2048);
     float q[8];                                                         // [kda_fla.cpp:14]
-    load_row<aligned>((q_staged + row * 128), lane, true, q);
+    load_row<true>((q_staged + row * 128), lane, true, q);
     const float _inverse_norm_q = row_inverse_norm(q, 1.0f, eps, lane);                 // [kda_fla.cpp:20]
     float k[8];                                                         // [kda_fla.cpp:14]
-    load_row<aligned>((k_staged + row * 128), lane, true, k);
+    load_row<true>((k_staged + row * 128), lane, true, k);
     const float _inverse_norm_k = row_inverse_norm(k, 1.0f, eps, lane);                 // [kda_fla.cpp:21]
     float q_n[8];
     #pragma unroll
@@ -261,7 +242,7 @@ KD_FUNCTION void kda_fla_fwd_tiles(const Arguments& arguments, float* shared) {
       g[i] = (0.0f <= _exp_A_log_x ? _rcp_exp2_A_log : _exp2_A_log * _rcp_exp2_A_log) * log2e_lower_bound;  // [kda_fla.cpp:19]
     }
     block_barrier();  // every thread is done with g_blocks
-    kda_fla_fwd_stage<aligned>(arguments, shared, head, number + 2, begin, end, slot, record == 0 ? 2 : record - 1);
+    kda_fla_fwd_stage<aligned>(arguments, shared, head, number + 2, begin, used_end, slot, record == 0 ? 2 : record - 1);
     // cumulative sum of g: inside blocks of 8 rows, absent rows skipped                // [kda_fla.cpp:22]
     float g_c[8];
     #pragma unroll
@@ -285,6 +266,17 @@ KD_FUNCTION void kda_fla_fwd_tiles(const Arguments& arguments, float* shared) {
       float* const place = row_of<aligned>(here.g_c, arguments.g_c.token, first_row) + column;
       #pragma unroll
       for (int i = 0; i < 8; ++i) if (i < rows_here) *row_of<aligned>(place, arguments.g_c.token, i) = to<float>(g_c[i]);  // [kda_fla.cpp:22]
+    }
+  }
+  // After the last sequence: dead rows are set to 0.
+  for (long long number = used_end < begin ? begin : used_end; number < end; ++number) {
+    const Tile tile = find_surplus_tile(number, 16, arguments.tokens, arguments.sequences, arguments.first_tile, arguments.sequence_start);
+    const float zeros[8] = {0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f};
+    for (int row = step_row; row < tile.rows; row += 16) {
+      store_row<aligned>(arguments.q_n.at(tile.batch, tile.token + row, head), lane, zeros);
+      store_row<aligned>(arguments.k_n.at(tile.batch, tile.token + row, head), lane, zeros);
+      store_row<aligned>(arguments.g_c.at(tile.batch, tile.token + row, head), lane, zeros);
+      if (lane == 0) *arguments.beta.at(tile.batch, tile.token + row, head) = to<float>(0.0f);
     }
   }
 }

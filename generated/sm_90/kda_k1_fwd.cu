@@ -47,6 +47,7 @@ struct Arguments {
   long long* first_tile;  // workspace
   long long* sequence_start;  // workspace
   const void* cu_seqlens;  // null: batch rows of equal length
+  long long offset_bytes;
   long long tokens;
   long long heads;
   long long sequences;
@@ -112,19 +113,12 @@ KD_FUNCTION float row_inverse_norm(const float (&x)[8], float factor, float eps,
   return inverse;
 }
 
-KD_KERNEL(256, 0) void kda_k1_fwd_first_tile_i32(const __grid_constant__ Arguments arguments) {
+KD_KERNEL(256, 0) void kda_k1_fwd_first_tile(const __grid_constant__ Arguments arguments) {
   KD_SHARED(long long, counts, 256);
-  write_first_tiles(static_cast<const int*>(arguments.cu_seqlens), arguments.sequences, arguments.tokens, 16,
+  write_first_tiles(Offsets{arguments.cu_seqlens, arguments.offset_bytes, arguments.tokens}, arguments.sequences, 16,
                     arguments.first_tile, arguments.sequence_start, counts);
 }
-KD_ENTRY(kda_k1_fwd_first_tile_i32, Arguments);
-
-KD_KERNEL(256, 0) void kda_k1_fwd_first_tile_i64(const __grid_constant__ Arguments arguments) {
-  KD_SHARED(long long, counts, 256);
-  write_first_tiles(static_cast<const long long*>(arguments.cu_seqlens), arguments.sequences, arguments.tokens, 16,
-                    arguments.first_tile, arguments.sequence_start, counts);
-}
-KD_ENTRY(kda_k1_fwd_first_tile_i64, Arguments);
+KD_ENTRY(kda_k1_fwd_first_tile, Arguments);
 
 /// Asks for the operands of tile `number`, one of the block's tiles begin..end-1. aligned: thread 0 asks the copy engine,
 /// and whoever waits for the slot's counter sees them. Else all threads copy; seen after a barrier.
@@ -136,12 +130,10 @@ KD_FUNCTION void kda_k1_fwd_stage(const Arguments& arguments, float* shared, lon
   Slot& next = slots[record];
   (void)arrivals, (void)head;
   if (threadIdx.x == 0) {
-    const long long* const first_tile = arguments.cu_seqlens != nullptr ? arguments.first_tile : nullptr;
-    const Slot before = number == begin ? Slot{} : slots[record == 0 ? 2 : record - 1];
+    const long long* const sequence_start = arguments.cu_seqlens != nullptr ? arguments.sequence_start : nullptr;
+    const Slot before = slots[record == 0 ? 2 : record - 1];
     Slot made = before;
-    const StagedTile where = number == begin
-        ? find_staged_tile(number, 16, arguments.tokens, arguments.sequences, first_tile, arguments.sequence_start)
-        : next_staged_tile(before.tile, 16, arguments.tokens, arguments.sequences, first_tile, arguments.sequence_start);
+    const StagedTile where = next_staged_tile(before.tile, 16, sequence_start);
     made.tile = where;
     if (number != begin && where.batch == before.tile.batch && where.sequence == before.tile.sequence) {
       // the next 16 rows of the same sequence
@@ -167,10 +159,6 @@ KD_FUNCTION void kda_k1_fwd_stage(const Arguments& arguments, float* shared, lon
   if constexpr (!aligned) block_barrier();  // the record is complete
   const Tile tile = tile_of(next.tile);
   float* const operands = shared + 2528 + slot * 3072;
-  if (tile.rows == 0) {
-    if constexpr (aligned) expect_bytes(&arrivals[slot], 0, &next);
-    return;
-  }
   if constexpr (aligned) {
     expect_bytes(&arrivals[slot], 12288, &next);
     fetch_box(operands + 0, arguments.q_map, tile.token, head, tile.batch, &arrivals[slot]);
@@ -199,15 +187,23 @@ KD_FUNCTION void kda_k1_fwd_tiles(const Arguments& arguments, float* shared) {
   const long long head = head_number, group = group_number;
   (void)shared, (void)head;
   const long long begin = group * 8, end = begin + 8 < arguments.tiles ? begin + 8 : arguments.tiles;
+  // Tiles from `used` on lie after the last sequence.
+  const long long used = arguments.cu_seqlens != nullptr ? arguments.first_tile[arguments.sequences] : arguments.tiles;
+  const long long used_end = used < end ? used : end;
   // Operands travel 2 tiles ahead.
   Arrival* const arrivals = reinterpret_cast<Arrival*>(shared + 2432);
-  const Slot* const slots = reinterpret_cast<Slot*>(shared + 2436);
-  if (aligned && threadIdx.x == 0) {
-    for (int slot = 0; slot < 2; ++slot) initialise_arrival(&arrivals[slot]);
-    publish_arrivals();
+  Slot* const slots = reinterpret_cast<Slot*>(shared + 2436);
+  if (threadIdx.x == 0) {
+    if constexpr (aligned) {
+      for (int slot = 0; slot < 2; ++slot) initialise_arrival(&arrivals[slot]);
+      publish_arrivals();
+    }
+    const long long* const first_tile = arguments.cu_seqlens != nullptr ? arguments.first_tile : nullptr;
+    // the first tile is found as the one after this
+    if (begin < used_end) slots[2] = Slot{staged_tile_before(begin, 16, arguments.tokens, arguments.sequences, first_tile, arguments.sequence_start)};
   }
   block_barrier();  // arrivals is complete
-  for (int ahead = 0; ahead < 2; ++ahead) kda_k1_fwd_stage<aligned>(arguments, shared, head, begin + ahead, begin, end, ahead, ahead);
+  for (int ahead = 0; ahead < 2; ++ahead) kda_k1_fwd_stage<aligned>(arguments, shared, head, begin + ahead, begin, used_end, ahead, ahead);
   // One record more than slots: the last tile's is read to its end, while the next operands are asked for.
   int slot = 0, record = 0;
   unsigned phase = 0;
@@ -215,13 +211,13 @@ KD_FUNCTION void kda_k1_fwd_tiles(const Arguments& arguments, float* shared) {
   const float _exp_A_log = expf(A_log);                                 // [kda_k1.cpp:27]
   const float dt_bias = to_float((arguments.dt_bias + head * 128)[column]);             // [kda_k1.cpp:23]
 
-  // Row owners: what needs one number a row is done by a thread a row, 16 tiles at a time.
+  // Row owners: what needs one number a row is done by a thread a row, for all tiles of the block.
   const int own_row = static_cast<int>(threadIdx.x % 16), own_tile = static_cast<int>(threadIdx.x / 16);
-  for (long long owned = begin; owned < end; owned += 16) {
-    const long long number = owned + own_tile;
-    const Tile tile = number >= end ? Tile{0, 0, 0, 0}
+  {
+    const long long number = begin + own_tile;
+    const Tile tile = number >= used_end ? Tile{}
         : arguments.cu_seqlens != nullptr
-            ? find_packed_tile(number, 16, arguments.tokens, arguments.sequences, arguments.first_tile, arguments.sequence_start)
+            ? find_packed_tile(number, 16, arguments.sequences, arguments.first_tile, arguments.sequence_start)
             : find_tile(number, 16, arguments.tokens);
     const float beta_raw = own_row < tile.rows ? to_float(*(arguments.beta_raw.at(tile.batch, tile.token + own_row, head))) : 0.0f;  // [kda_k1.cpp:22]
     const float _exp2_minus_abs_beta_raw = approx_exp2(-fabsf(beta_raw) * log2e);       // [kda_k1.cpp:50]
@@ -229,29 +225,11 @@ KD_FUNCTION void kda_k1_fwd_tiles(const Arguments& arguments, float* shared) {
     const float beta = 0.0f <= beta_raw ? _rcp_beta_raw : _exp2_minus_abs_beta_raw * _rcp_beta_raw;  // [kda_k1.cpp:50]
     if (own_row < tile.rows) *(arguments.beta.at(tile.batch, tile.token + own_row, head)) = to<bf16>(beta);  // [kda_k1.cpp:50]
   }
-  const long long segment = group;
-  const long long first = segment * 8, last = first + 8 < arguments.tiles ? first + 8 : arguments.tiles;
-  for (long long number = first; number < last; ++number, next_slot(slot, phase, 2), record = record == 2 ? 0 : record + 1) {
+  for (long long number = begin; number < used_end; ++number, next_slot(slot, phase, 2), record = record == 2 ? 0 : record + 1) {
     if constexpr (aligned) wait_for(&arrivals[slot], phase);
     else block_barrier();  // the slot is complete
     const Slot& here = slots[record];
     const Tile tile = tile_of(here.tile);
-    if (tile.rows == 0) {
-      // after the last sequence: dead rows are set to 0
-      const float zeros[8] = {0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f};
-      for (int row = step_row; row < tile.clear; row += 16) {
-        store_row<aligned>(arguments.q_d.at(tile.batch, tile.token + row, head), lane, zeros);
-        store_row<aligned>(arguments.k_d.at(tile.batch, tile.token + row, head), lane, zeros);
-        store_row<aligned>(arguments.k_i.at(tile.batch, tile.token + row, head), lane, zeros);
-        store_row<aligned>(arguments.k_r.at(tile.batch, tile.token + row, head), lane, zeros);
-        store_row<aligned>(arguments.v_out.at(tile.batch, tile.token + row, head), lane, zeros);
-        if (lane == 0) *arguments.beta.at(tile.batch, tile.token + row, head) = to<bf16>(0.0f);
-      }
-      if (step_row == 0) store_row<aligned>(arguments.g_T.at(head, number, 0), lane, zeros);
-      block_barrier();  // every thread has read where the tile lies
-      kda_k1_fwd_stage<aligned>(arguments, shared, head, number + 2, begin, end, slot, record == 0 ? 2 : record - 1);
-      continue;
-    }
     const int rows_here = tile.rows - first_row;  // rows of this thread's block that are there: i < rows_here
     (void)rows_here;
 
@@ -262,10 +240,10 @@ KD_FUNCTION void kda_k1_fwd_tiles(const Arguments& arguments, float* shared) {
     float v[8];                                                         // [kda_k1.cpp:22]
     load_row<aligned>(row_of<aligned>(here.v, arguments.v.token, row), lane, row < tile.rows && arguments.v_out.data != arguments.v.data, v);
     float q[8];                                                         // [kda_k1.cpp:21]
-    load_row<aligned>((q_staged + row * 128), lane, true, q);
+    load_row<true>((q_staged + row * 128), lane, true, q);
     const float q_inv = row_inverse_norm(q, 1.0f, eps, lane);           // [kda_k1.cpp:25]
     float k[8];                                                         // [kda_k1.cpp:21]
-    load_row<aligned>((k_staged + row * 128), lane, true, k);
+    load_row<true>((k_staged + row * 128), lane, true, k);
     const float k_inv = row_inverse_norm(k, 1.0f, eps, lane);           // [kda_k1.cpp:26]
     float g_raw[8];                                                     // [kda_k1.cpp:21]
     #pragma unroll
@@ -288,7 +266,7 @@ KD_FUNCTION void kda_k1_fwd_tiles(const Arguments& arguments, float* shared) {
     g_blocks[block * 128 + column] = g_c_column[7];
     if (arguments.v_out.data != arguments.v.data && row < tile.rows) store_row<aligned>(row_of<aligned>(here.v_out, arguments.v_out.token, row), lane, v);  // [kda_k1.cpp:49]
     block_barrier();  // g_blocks is complete
-    kda_k1_fwd_stage<aligned>(arguments, shared, head, number + 2, begin, end, slot, record == 0 ? 2 : record - 1);
+    kda_k1_fwd_stage<aligned>(arguments, shared, head, number + 2, begin, used_end, slot, record == 0 ? 2 : record - 1);
     // and the blocks before
     float g_c_column_before = 0.0f;
     float g_c_column_carry = 0.0f;
@@ -349,6 +327,20 @@ KD_FUNCTION void kda_k1_fwd_tiles(const Arguments& arguments, float* shared) {
       k_r[i] = k_n[i] * (_exp2_g_T[i] * _exp2_minus_g_c[i]);            // [kda_k1.cpp:36]
     }
     if (row < tile.rows) store_row<aligned>(row_of<aligned>(here.k_r, arguments.k_r.token, row), lane, k_r);  // [kda_k1.cpp:36]
+  }
+  // After the last sequence: dead rows are set to 0.
+  for (long long number = used_end < begin ? begin : used_end; number < end; ++number) {
+    const Tile tile = find_surplus_tile(number, 16, arguments.tokens, arguments.sequences, arguments.first_tile, arguments.sequence_start);
+    const float zeros[8] = {0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f};
+    for (int row = step_row; row < tile.rows; row += 16) {
+      store_row<aligned>(arguments.q_d.at(tile.batch, tile.token + row, head), lane, zeros);
+      store_row<aligned>(arguments.k_d.at(tile.batch, tile.token + row, head), lane, zeros);
+      store_row<aligned>(arguments.k_i.at(tile.batch, tile.token + row, head), lane, zeros);
+      store_row<aligned>(arguments.k_r.at(tile.batch, tile.token + row, head), lane, zeros);
+      store_row<aligned>(arguments.v_out.at(tile.batch, tile.token + row, head), lane, zeros);
+      if (lane == 0) *arguments.beta.at(tile.batch, tile.token + row, head) = to<bf16>(0.0f);
+    }
+    if (step_row == 0) store_row<aligned>(arguments.g_T.at(head, number, 0), lane, zeros);
   }
 }
 

@@ -20,6 +20,7 @@ struct Arguments {
   long long* first_tile;  // workspace
   long long* sequence_start;  // workspace
   const void* cu_seqlens;  // null: batch rows of equal length
+  long long offset_bytes;
   long long tokens;
   long long heads;
   long long sequences;
@@ -79,19 +80,12 @@ KD_FUNCTION float row_inverse_norm(const float (&x)[8], float factor, float eps,
   return inverse;
 }
 
-KD_KERNEL(256, 0) void l2norm_bwd_first_tile_i32(const __grid_constant__ Arguments arguments) {
+KD_KERNEL(256, 0) void l2norm_bwd_first_tile(const __grid_constant__ Arguments arguments) {
   KD_SHARED(long long, counts, 256);
-  write_first_tiles(static_cast<const int*>(arguments.cu_seqlens), arguments.sequences, arguments.tokens, 16,
+  write_first_tiles(Offsets{arguments.cu_seqlens, arguments.offset_bytes, arguments.tokens}, arguments.sequences, 16,
                     arguments.first_tile, arguments.sequence_start, counts);
 }
-KD_ENTRY(l2norm_bwd_first_tile_i32, Arguments);
-
-KD_KERNEL(256, 0) void l2norm_bwd_first_tile_i64(const __grid_constant__ Arguments arguments) {
-  KD_SHARED(long long, counts, 256);
-  write_first_tiles(static_cast<const long long*>(arguments.cu_seqlens), arguments.sequences, arguments.tokens, 16,
-                    arguments.first_tile, arguments.sequence_start, counts);
-}
-KD_ENTRY(l2norm_bwd_first_tile_i64, Arguments);
+KD_ENTRY(l2norm_bwd_first_tile, Arguments);
 
 /// Asks for the operands of tile `number`, one of the block's tiles begin..end-1. aligned: thread 0 asks the copy engine,
 /// and whoever waits for the slot's counter sees them. Else all threads copy; seen after a barrier.
@@ -103,12 +97,10 @@ KD_FUNCTION void l2norm_bwd_stage(const Arguments& arguments, float* shared, lon
   Slot& next = slots[record];
   (void)arrivals, (void)head;
   if (threadIdx.x == 0) {
-    const long long* const first_tile = arguments.cu_seqlens != nullptr ? arguments.first_tile : nullptr;
-    const Slot before = number == begin ? Slot{} : slots[record == 0 ? 2 : record - 1];
+    const long long* const sequence_start = arguments.cu_seqlens != nullptr ? arguments.sequence_start : nullptr;
+    const Slot before = slots[record == 0 ? 2 : record - 1];
     Slot made = before;
-    const StagedTile where = number == begin
-        ? find_staged_tile(number, 16, arguments.tokens, arguments.sequences, first_tile, arguments.sequence_start)
-        : next_staged_tile(before.tile, 16, arguments.tokens, arguments.sequences, first_tile, arguments.sequence_start);
+    const StagedTile where = next_staged_tile(before.tile, 16, sequence_start);
     made.tile = where;
     if (number != begin && where.batch == before.tile.batch && where.sequence == before.tile.sequence) {
       // the next 16 rows of the same sequence
@@ -122,10 +114,6 @@ KD_FUNCTION void l2norm_bwd_stage(const Arguments& arguments, float* shared, lon
   if constexpr (!aligned) block_barrier();  // the record is complete
   const Tile tile = tile_of(next.tile);
   float* const operands = shared + 64 + slot * 3072;
-  if (tile.rows == 0) {
-    if constexpr (aligned) expect_bytes(&arrivals[slot], 0, &next);
-    return;
-  }
   if constexpr (aligned) {
     expect_bytes(&arrivals[slot], 12288, &next);
     fetch_box(operands + 0, arguments.x_map, tile.token, head, tile.batch, &arrivals[slot]);
@@ -149,35 +137,31 @@ KD_FUNCTION void l2norm_bwd_tiles(const Arguments& arguments, float* shared) {
   const long long head = head_number, group = group_number;
   (void)shared, (void)head;
   const long long begin = group * 8, end = begin + 8 < arguments.tiles ? begin + 8 : arguments.tiles;
+  // Tiles from `used` on lie after the last sequence.
+  const long long used = arguments.cu_seqlens != nullptr ? arguments.first_tile[arguments.sequences] : arguments.tiles;
+  const long long used_end = used < end ? used : end;
   // Operands travel 2 tiles ahead.
   Arrival* const arrivals = reinterpret_cast<Arrival*>(shared + 0);
-  const Slot* const slots = reinterpret_cast<Slot*>(shared + 4);
-  if (aligned && threadIdx.x == 0) {
-    for (int slot = 0; slot < 2; ++slot) initialise_arrival(&arrivals[slot]);
-    publish_arrivals();
+  Slot* const slots = reinterpret_cast<Slot*>(shared + 4);
+  if (threadIdx.x == 0) {
+    if constexpr (aligned) {
+      for (int slot = 0; slot < 2; ++slot) initialise_arrival(&arrivals[slot]);
+      publish_arrivals();
+    }
+    const long long* const first_tile = arguments.cu_seqlens != nullptr ? arguments.first_tile : nullptr;
+    // the first tile is found as the one after this
+    if (begin < used_end) slots[2] = Slot{staged_tile_before(begin, 16, arguments.tokens, arguments.sequences, first_tile, arguments.sequence_start)};
   }
   block_barrier();  // arrivals is complete
-  for (int ahead = 0; ahead < 2; ++ahead) l2norm_bwd_stage<aligned>(arguments, shared, head, begin + ahead, begin, end, ahead, ahead);
+  for (int ahead = 0; ahead < 2; ++ahead) l2norm_bwd_stage<aligned>(arguments, shared, head, begin + ahead, begin, used_end, ahead, ahead);
   // One record more than slots: the last tile's is read to its end, while the next operands are asked for.
   int slot = 0, record = 0;
   unsigned phase = 0;
-  const long long segment = group;
-  const long long first = segment * 8, last = first + 8 < arguments.tiles ? first + 8 : arguments.tiles;
-  for (long long number = first; number < last; ++number, next_slot(slot, phase, 2), record = record == 2 ? 0 : record + 1) {
+  for (long long number = begin; number < used_end; ++number, next_slot(slot, phase, 2), record = record == 2 ? 0 : record + 1) {
     if constexpr (aligned) wait_for(&arrivals[slot], phase);
     else block_barrier();  // the slot is complete
     const Slot& here = slots[record];
     const Tile tile = tile_of(here.tile);
-    if (tile.rows == 0) {
-      // after the last sequence: dead rows are set to 0
-      const float zeros[8] = {0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f};
-      for (int row = step_row; row < tile.clear; row += 16) {
-        store_row<aligned>(arguments.dx.at(tile.batch, tile.token + row, head), lane, zeros);
-      }
-      block_barrier();  // every thread has read where the tile lies
-      l2norm_bwd_stage<aligned>(arguments, shared, head, number + 2, begin, end, slot, record == 0 ? 2 : record - 1);
-      continue;
-    }
     const int rows_here = tile.rows - first_row;  // rows of this thread's block that are there: i < rows_here
     (void)rows_here;
 
@@ -185,10 +169,10 @@ KD_FUNCTION void l2norm_bwd_tiles(const Arguments& arguments, float* shared) {
     const bf16* const x_staged = reinterpret_cast<const bf16*>(operands);
     const float* const dy_staged = operands + 1024;
     float x[8];                                                         // [l2norm.cpp:10]
-    load_row<aligned>((x_staged + row * 128), lane, true, x);
+    load_row<true>((x_staged + row * 128), lane, true, x);
     const float _inverse_norm_x = row_inverse_norm(x, 1.0f, eps, lane);                 // [l2norm.cpp:11]
     float dy[8];                                                        // [l2norm.cpp:11]
-    load_row<aligned>((dy_staged + row * 128), lane, true, dy);
+    load_row<true>((dy_staged + row * 128), lane, true, dy);
     float _x_inverse_norm_x[8];
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
@@ -202,7 +186,15 @@ KD_FUNCTION void l2norm_bwd_tiles(const Arguments& arguments, float* shared) {
     }
     if (row < tile.rows) store_row<aligned>(row_of<aligned>(here.dx, arguments.dx.token, row), lane, dx);  // [l2norm.cpp:10]
     block_barrier();  // every thread is done with the operands
-    l2norm_bwd_stage<aligned>(arguments, shared, head, number + 2, begin, end, slot, record == 0 ? 2 : record - 1);
+    l2norm_bwd_stage<aligned>(arguments, shared, head, number + 2, begin, used_end, slot, record == 0 ? 2 : record - 1);
+  }
+  // After the last sequence: dead rows are set to 0.
+  for (long long number = used_end < begin ? begin : used_end; number < end; ++number) {
+    const Tile tile = find_surplus_tile(number, 16, arguments.tokens, arguments.sequences, arguments.first_tile, arguments.sequence_start);
+    const float zeros[8] = {0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f};
+    for (int row = step_row; row < tile.rows; row += 16) {
+      store_row<aligned>(arguments.dx.at(tile.batch, tile.token + row, head), lane, zeros);
+    }
   }
 }
 

@@ -143,18 +143,18 @@ TEST(Check, TheCallersMemoryDecidesWhatRuns) {
   auto any = [](runtime::LaunchInfo& launch) {
     if (!launch.entry_any.empty()) launch.entry_any = "missing";
   };
-  auto offsets = [](When when) {
+  auto tables_with = [](When when) {
     return [when](runtime::LaunchInfo& launch) {
-      if (launch.when == when) launch.entry = "missing";
+      if (launch.when == When::packed) launch.when = when;
     };
   };
   auto nothing = [](runtime::LaunchInfo&) {};
   EXPECT_TRUE(passes_without(any, {}));
   EXPECT_FALSE(passes_without(any, {OffsetType::i32, 2}));
   EXPECT_TRUE(passes_without(nothing, {OffsetType::i64, 2}));
-  EXPECT_TRUE(passes_without(offsets(When::packed_i64), {OffsetType::i32, 0}));
-  EXPECT_FALSE(passes_without(offsets(When::packed_i64), {OffsetType::i64, 0}));
-  EXPECT_FALSE(passes_without(offsets(When::packed_i32), {OffsetType::i32, 0}));
+  EXPECT_TRUE(passes_without(tables_with(When::packed_i32), {OffsetType::i32, 0}));
+  EXPECT_FALSE(passes_without(tables_with(When::packed_i32), {OffsetType::i64, 0}));
+  EXPECT_FALSE(passes_without(tables_with(When::packed_i64), {OffsetType::i32, 0}));
 }
 
 /// 24 bytes are a whole number of vectors of bf16, but not of f32: what the last stage writes is f32.

@@ -29,6 +29,7 @@ TEST(Problem, SymbolsOfAFixedLengthCall) {
   EXPECT_EQ(value("heads"), 6);
   EXPECT_EQ(value("sequences"), 3);
   EXPECT_EQ(value("sequences_plus_1"), 4);
+  EXPECT_EQ(value("offset_bytes"), 0);
   EXPECT_EQ(value("tiles"), 15);       // 3 rows of 5
   EXPECT_EQ(value("segments"), 2);     // ceil(15 / 8)
   EXPECT_EQ(value("tile_blocks"), 4);  // ceil(15 / 4)
@@ -43,6 +44,11 @@ TEST(Problem, TilesOfAPackedCallCoverEverySequenceAndTheDeadRows) {
   EXPECT_EQ(tile_count(m, packed(100, 1, 3)), 7 + 3);
   EXPECT_EQ(tile_count(m, packed(0, 1, 3)), 3);
   EXPECT_EQ(evaluate_symbol("sequences", m, packed(100, 1, 3)), 3);
+  Problem p = packed(100, 1, 3);
+  p.offsets = OffsetType::i32;
+  EXPECT_EQ(evaluate_symbol("offset_bytes", m, p), 4);
+  p.offsets = OffsetType::i64;
+  EXPECT_EQ(evaluate_symbol("offset_bytes", m, p), 8);
   // The capacity suffices: any offsets need sum(ceil(length / 16)) + ceil(dead / 16) <= ceil(T / 16) + N tiles.
   for (std::int64_t first = 0; first <= 50; ++first)
     for (std::int64_t second = first; second <= 50; ++second) {

@@ -25,12 +25,12 @@ COMPARISONS = {"<": "<=", "<=": "<", ">": ">=", ">=": ">", "==": "!=", "!=": "==
 #: What an index is taken for where both names are known.
 NEIGHBOURS = {"row": "lane", "first_row": "row", "column": "lane", "lane": "column", "step_row": "lane"}
 #: Fields that are integers: of a tile, of the arguments, of CUDA's built-in variables.
-INTEGER_FIELDS = {"tile": ("batch", "token", "rows", "clear"), "where": ("batch", "token", "sequence"),
+INTEGER_FIELDS = {"tile": ("batch", "token", "rows"), "where": ("batch", "token", "sequence"),
                   "threadIdx": ("x",), "blockIdx": ("x",),
-                  "arguments": ("tokens", "heads", "sequences", "tiles", "segments")}
+                  "arguments": ("offset_bytes", "tokens", "heads", "sequences", "tiles", "segments")}
 #: Functions whose arguments are addresses, indices and counts.
-INDEX_CALLS = {"at", "row_of", "load4", "store4", "load_row", "store_row", "find_tile", "find_packed_tile",
-               "find_staged_tile", "next_staged_tile", "write_first_tiles", "fetch_box", "copy_box", "expect_bytes",
+INDEX_CALLS = {"at", "row_of", "load4", "store4", "load_row", "store_row", "find_tile", "find_packed_tile", "find_surplus_tile",
+               "staged_tile_before", "next_staged_tile", "write_first_tiles", "fetch_box", "copy_box", "expect_bytes",
                "tree_part", "sum_segments", "row_scan", "row_total"}
 INTEGER_TYPES = ("int", "long", "unsigned")
 #: Calls that order what threads and the copy engine do.

@@ -272,76 +272,85 @@ KD_FUNCTION bool any_lane(bool condition) {
 
 // ---- Tiles: chunks of sequences, numbered densely in sequence order ---------------------------------------------
 
-/// One tile: `rows` valid rows from (batch, token) on. A tile after the last sequence has no rows; `clear` rows of it lie
-/// in the buffer and are to be set to 0.
+/// One tile: `rows` rows from (batch, token) on.
 struct Tile {
   long long batch, token;
-  int rows, clear;
+  int rows;
 };
 
 /// Tile `number` (below 2^32) of `batch` rows of `tokens` tokens each.
 KD_FUNCTION Tile find_tile(long long number, int chunk, long long tokens) {
   const unsigned a_row = static_cast<unsigned>((tokens + chunk - 1) / chunk), batch = static_cast<unsigned>(number) / a_row;
   const long long token = (number - static_cast<long long>(batch) * a_row) * chunk, rest = tokens - token;
-  return Tile{batch, token, static_cast<int>(rest < chunk ? rest : chunk), 0};
+  return Tile{batch, token, static_cast<int>(rest < chunk ? rest : chunk)};
 }
 
-/// Tile `number` of packed sequences: sequence s has the tiles first_tile[s]..first_tile[s+1]-1 (none if it is empty)
-/// and begins at token sequence_start[s]; both tables have sequences + 1 entries.
-KD_FUNCTION Tile find_packed_tile(long long number, int chunk, long long tokens, long long sequences,
-                                  const long long* first_tile, const long long* sequence_start) {
-  const long long used = first_tile[sequences];
-  if (number >= used) {
-    const long long token = sequence_start[sequences] + (number - used) * chunk, rest = tokens - token;
-    return Tile{0, token, 0, static_cast<int>(rest < 0 ? 0 : rest < chunk ? rest : chunk)};
-  }
+/// The packed sequence that has tile `number`: sequence s has the tiles first_tile[s]..first_tile[s+1]-1, none if it is
+/// empty. `number` is below first_tile[sequences]: the tiles from there on have no rows of a sequence.
+KD_FUNCTION long long sequence_of_tile(long long number, long long sequences, const long long* first_tile) {
   long long low = 0, high = sequences;  // first_tile[low] <= number < first_tile[high]
 #pragma unroll 1
   while (high - low > 1) {
     const long long middle = (low + high) / 2;
     if (first_tile[middle] <= number) low = middle; else high = middle;
   }
-  const long long token = sequence_start[low] + (number - first_tile[low]) * chunk, rest = sequence_start[low + 1] - token;
-  return Tile{0, token, static_cast<int>(rest < chunk ? rest : chunk), 0};
+  return low;
 }
 
-/// Offset s of a packed buffer, kept inside it so that a bad table cannot lead outside.
-template <class Index>
-KD_FUNCTION long long packed_offset(const Index* cu_seqlens, long long s, long long tokens) {
-  const long long offset = static_cast<long long>(cu_seqlens[s]);
-  return offset < 0 ? 0 : offset > tokens ? tokens : offset;
+/// Tile `number` of packed sequences; sequence s begins at token sequence_start[s]. Both tables have sequences + 1 entries.
+KD_FUNCTION Tile find_packed_tile(long long number, int chunk, long long sequences, const long long* first_tile,
+                                  const long long* sequence_start) {
+  const long long s = sequence_of_tile(number, sequences, first_tile);
+  const long long token = sequence_start[s] + (number - first_tile[s]) * chunk, rest = sequence_start[s + 1] - token;
+  return Tile{0, token, static_cast<int>(rest < chunk ? rest : chunk)};
 }
+
+/// Tile `number` after the last sequence, a surplus tile: its rows, as far as the buffer has them, belong to no sequence.
+KD_FUNCTION Tile find_surplus_tile(long long number, int chunk, long long tokens, long long sequences,
+                                   const long long* first_tile, const long long* sequence_start) {
+  const long long token = sequence_start[sequences] + (number - first_tile[sequences]) * chunk, rest = tokens - token;
+  return Tile{0, token, static_cast<int>(rest < 0 ? 0 : rest < chunk ? rest : chunk)};
+}
+
+/// The caller's offsets of packed sequences, of `bytes` (4 or 8) each.
+struct Offsets {
+  const void* cu_seqlens;
+  long long bytes, tokens;
+
+  /// Kept inside the buffer, so that a bad table cannot lead outside.
+  KD_FUNCTION long long at(long long s) const {
+    const long long offset = bytes == 8 ? static_cast<const long long*>(cu_seqlens)[s] : static_cast<const int*>(cu_seqlens)[s];
+    return offset < 0 ? 0 : offset > tokens ? tokens : offset;
+  }
+};
 
 /// Fills first_tile and sequence_start (sequences + 1 entries each) by one block of 256 threads: every thread counts the
-/// tiles of a run of sequences, then starts from the sum of the runs before. `counts`: 256 numbers in shared memory.
-template <class Index>
-KD_FUNCTION void write_first_tiles(const Index* cu_seqlens, long long sequences, long long tokens, int chunk,
-                                   long long* first_tile, long long* sequence_start, long long* counts) {
+/// tiles of a run of sequences, then adds the runs before. `counts`: 256 numbers in shared memory.
+KD_FUNCTION void write_first_tiles(const Offsets& offsets, long long sequences, int chunk, long long* first_tile,
+                                   long long* sequence_start, long long* counts) {
   const int thread = static_cast<int>(threadIdx.x);
   const long long run = (sequences + 255) / 256;
   const long long begin = thread * run < sequences ? thread * run : sequences;
   const long long end = begin + run < sequences ? begin + run : sequences;
-  long long count = 0;
+  long long count = 0, start = offsets.at(begin);
 #pragma unroll 1
   for (long long s = begin; s < end; ++s) {
-    const long long length = packed_offset(cu_seqlens, s + 1, tokens) - packed_offset(cu_seqlens, s, tokens);
+    const long long next = offsets.at(s + 1), length = next - start;
+    first_tile[s] = count;
+    sequence_start[s] = start;
     count += length > 0 ? (length + chunk - 1) / chunk : 0;
+    start = next;
   }
   counts[thread] = count;
   block_barrier();
-  long long number = 0;
+  long long before = 0;
 #pragma unroll 1
-  for (int before = 0; before < thread; ++before) number += counts[before];
+  for (int other = 0; other < thread; ++other) before += counts[other];
 #pragma unroll 1
-  for (long long s = begin; s < end; ++s) {
-    const long long start = packed_offset(cu_seqlens, s, tokens), length = packed_offset(cu_seqlens, s + 1, tokens) - start;
-    first_tile[s] = number;
-    sequence_start[s] = start;
-    number += length > 0 ? (length + chunk - 1) / chunk : 0;
-  }
+  for (long long s = begin; s < end; ++s) first_tile[s] += before;
   if (thread == 255) {
-    first_tile[sequences] = number;
-    sequence_start[sequences] = packed_offset(cu_seqlens, sequences, tokens);
+    first_tile[sequences] = before + count;
+    sequence_start[sequences] = start;
   }
 }
 

@@ -24,52 +24,42 @@ struct alignas(8) StagedTile {
   long long batch, token;
   long long end;       // the first token after the tile's sequence
   long long sequence;  // packed sequences only
-  int rows, clear;     // as in Tile
+  long long rows;      // as in Tile
 };
 
-KD_FUNCTION Tile tile_of(const StagedTile& staged) { return Tile{staged.batch, staged.token, staged.rows, staged.clear}; }
+KD_FUNCTION Tile tile_of(const StagedTile& staged) { return Tile{staged.batch, staged.token, static_cast<int>(staged.rows)}; }
 
-/// Tile `number`, found from nothing; the tables are null for batch rows of equal length.
-KD_FUNCTION StagedTile find_staged_tile(long long number, int chunk, long long tokens, long long sequences,
-                                        const long long* first_tile, const long long* sequence_start) {
+/// The chunk of tokens in front of tile `number`, as if it were a tile of the same sequence: where next_staged_tile goes on
+/// to tile `number`. Found from nothing; the tables are null for batch rows of equal length.
+KD_FUNCTION StagedTile staged_tile_before(long long number, int chunk, long long tokens, long long sequences,
+                                          const long long* first_tile, const long long* sequence_start) {
   if (first_tile == nullptr) {
     const Tile tile = find_tile(number, chunk, tokens);
-    return StagedTile{tile.batch, tile.token, tokens, 0, tile.rows, tile.clear};
+    return StagedTile{tile.batch, tile.token - chunk, tokens, 0, 0};
   }
-  long long low = 0, high = sequences;  // first_tile[low] <= number < first_tile[high], or `number` is a surplus tile
-#pragma unroll 1
-  while (high - low > 1) {
-    const long long middle = (low + high) / 2;
-    if (first_tile[middle] <= number) low = middle; else high = middle;
-  }
-  if (number >= first_tile[sequences]) low = sequences;
-  const Tile tile = find_packed_tile(number, chunk, tokens, sequences, first_tile, sequence_start);
-  return StagedTile{0, tile.token, low < sequences ? sequence_start[low + 1] : tokens, low, tile.rows, tile.clear};
+  const long long s = sequence_of_tile(number, sequences, first_tile);
+  return StagedTile{0, sequence_start[s] + (number - first_tile[s] - 1) * chunk, sequence_start[s + 1], s, 0};
 }
 
-/// The tile after `tile`: the next rows of its sequence, else the start of the next batch row, the next sequence that
-/// has rows, or the rows after the last sequence.
-KD_FUNCTION StagedTile next_staged_tile(const StagedTile& tile, int chunk, long long tokens, long long sequences,
-                                        const long long* first_tile, const long long* sequence_start) {
+/// The tile after `tile`, which must be there: the next rows of its sequence, else the start of the next batch row or of
+/// the next sequence that has rows.
+KD_FUNCTION StagedTile next_staged_tile(const StagedTile& tile, int chunk, const long long* sequence_start) {
   StagedTile next = tile;
   next.token += chunk;
-  if (next.token >= next.end && (first_tile == nullptr || next.sequence < sequences)) {
-    if (first_tile == nullptr) {
+  if (next.token >= next.end) {
+    if (sequence_start == nullptr) {
       ++next.batch;
       next.token = 0;
     } else {
 #pragma unroll 1
       do ++next.sequence;
-      while (next.sequence < sequences && sequence_start[next.sequence + 1] <= sequence_start[next.sequence]);
+      while (sequence_start[next.sequence + 1] <= sequence_start[next.sequence]);
       next.token = sequence_start[next.sequence];
-      next.end = next.sequence < sequences ? sequence_start[next.sequence + 1] : tokens;
+      next.end = sequence_start[next.sequence + 1];
     }
   }
   const long long rest = next.end - next.token;
-  const int rows = static_cast<int>(rest < 0 ? 0 : rest < chunk ? rest : chunk);
-  const bool dead = first_tile != nullptr && next.sequence >= sequences;
-  next.rows = dead ? 0 : rows;
-  next.clear = dead ? rows : 0;
+  next.rows = rest < chunk ? rest : chunk;
   return next;
 }
 

@@ -56,7 +56,8 @@ KD_FUNCTION float tree_part(long long count, int part, int parts, const Term& te
 }
 
 /// Second stage of a parameter sum, by a block of 256 threads: *result = the sum of term(0..count-1) by the same tree, for
-/// each of 32 columns. 8 threads share a column: each takes an equal run of the terms. `wanted`: the thread's column exists.
+/// each of 32 columns, once a block. 8 threads share a column: each takes an equal run of the terms. `wanted`: the thread's
+/// column exists. `parts`: 256 numbers in shared memory.
 template <class Term>
 KD_FUNCTION void sum_segments(long long count, bool wanted, float* parts, float* result, const Term& term) {
   const int part = static_cast<int>(threadIdx.x) / 32;
@@ -64,7 +65,6 @@ KD_FUNCTION void sum_segments(long long count, bool wanted, float* parts, float*
   block_barrier();  // parts is complete
   const float* p = parts + threadIdx.x;
   if (part == 0 && wanted) *result = ((p[0] + p[32]) + (p[64] + p[96])) + ((p[128] + p[160]) + (p[192] + p[224]));
-  block_barrier();  // every thread is done with parts
 }
 
 }  // namespace kdagen_device

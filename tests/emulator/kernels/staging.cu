@@ -25,7 +25,7 @@ KD_FUNCTION void stage(const Arguments& arguments, Arrival* arrivals, StagedTile
   if (number >= count || threadIdx.x != 0) return;
   const int slot = number % slots;
   float* place = operands + slot * 512;
-  tiles[slot] = StagedTile{0, number * rows, arguments.tokens, 0, rows, 0};
+  tiles[slot] = StagedTile{0, number * rows, arguments.tokens, 0, rows};
   if (fault == thread_wrote_the_place) place[3] = 1.0f;  // at: thread_wrote_the_place
   const unsigned bytes = fault == too_few_bytes ? box_bytes - 16 : fault == too_many_bytes ? box_bytes + 16 : box_bytes;
   if (fault != never_announced || number != 2) expect_bytes(&arrivals[slot], bytes, &tiles[slot]);
