@@ -19,16 +19,15 @@ TEST(ShippedTexts, NothingSpills) {
     GTEST_SKIP() << error.what();
   }
   int texts = 0;
-  for (const auto& file : std::filesystem::recursive_directory_iterator(KDAGEN_GENERATED)) {
+  for (const auto& file : std::filesystem::directory_iterator(KDAGEN_GENERATED "/sm_90")) {
     if (file.path().extension() != ".cu") continue;
-    const std::string arch = file.path().parent_path().filename().string();
     ++texts;
     options.kernel = file.path().stem().string();
     std::string error;
-    const CompiledText compiled = compile(read_file(file.path(), error).value(), arch, options);
+    const CompiledText compiled = compile(read_file(file.path(), error).value(), "sm_90", options);
     EXPECT_FALSE(compiled.resources.empty()) << options.kernel;
     for (const EntryResources& entry : compiled.resources) {
-      EXPECT_EQ(entry.spill_store_bytes + entry.spill_load_bytes, 0) << arch << " " << entry.entry;
+      EXPECT_EQ(entry.spill_store_bytes + entry.spill_load_bytes, 0) << entry.entry;
       EXPECT_LE(entry.registers, 128) << entry.entry;
     }
   }
