@@ -75,8 +75,7 @@ TEST(CheckTexts, EntriesForAnyAlignmentAndWideOffsetsRun) {
   const CheckReport aligned = check_edited("l2norm", {"l2norm_fwd_tiles<false>", "l2norm_fwd_tiles<true>"});
   EXPECT_FALSE(aligned.pass());
   EXPECT_THAT(to_text(aligned), testing::HasSubstr("l2norm_fwd_any is faulty"));
-  const CheckReport narrow = check_edited("l2norm", {"static_cast<const long long*>(arguments.cu_seqlens)",
-                                                     "static_cast<const int*>(arguments.cu_seqlens)"});
+  const CheckReport narrow = check_edited("l2norm", {"Offsets{arguments.cu_seqlens, arguments.offset_bytes,", "Offsets{arguments.cu_seqlens, 4,"});
   EXPECT_FALSE(narrow.pass());
 }
 
