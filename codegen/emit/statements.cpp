@@ -63,13 +63,13 @@ void StatementPrinter::count_uses(const std::vector<Statement>& statements) {
     const Statement& s = statements[i];
     if (i == 0 || !groups_with(statements[i - 1], s)) ++group;
     auto use = [&](mlir::Value value, bool pointwise) {
-      Key key{value.getAsOpaquePointer(), int(s.map)};
+      Key key = key_of(value, s.map);
       ++uses_[key];
       if (pointwise && group_of_.count(key) && group_of_[key] == group) ++group_uses_[key];
     };
     if (s.kind == Kind::Pointwise) {
       for (mlir::Value operand : s.op->getOperands()) use(operand, true);
-      group_of_[{s.value.getAsOpaquePointer(), int(s.map)}] = group;
+      group_of_[key_of(s.value, s.map)] = group;
     } else if (s.kind == Kind::RowReduce) {
       for (mlir::Value operand : register_operands(s.op)) use(operand, false);
     } else if (s.op && s.kind != Kind::ScanCarry && s.kind != Kind::Total && s.kind != Kind::Load) {
@@ -82,7 +82,7 @@ void StatementPrinter::count_uses(const std::vector<Statement>& statements) {
 
 /// A value that appears once, in the loop that makes it, and has no name of the user's, is written where it is used.
 bool StatementPrinter::inlined(mlir::Value value, Map map) const {
-  Key key{value.getAsOpaquePointer(), int(map)};
+  Key key = key_of(value, map);
   auto at = [](const std::map<Key, int>& counts, Key k) { auto it = counts.find(k); return it == counts.end() ? 0 : it->second; };
   if (kept_.count(key) || !group_of_.count(key)) return false;
   bool once = at(uses_, key) == 1 && at(group_uses_, key) == 1;
@@ -106,7 +106,7 @@ Expression StatementPrinter::element(mlir::Value value, Map map) {
     return {"static_cast<float>(column_of(lane, i))"};
   }
   if (inlined(value, map)) return element_of(op, map);
-  bool subscript = array(value, map) && !loop_locals_.count({value.getAsOpaquePointer(), int(map)});
+  bool subscript = array(value, map) && !loop_locals_.count(key_of(value, map));
   return {name(value, map) + (subscript ? "[i]" : "")};
 }
 
@@ -147,7 +147,7 @@ void StatementPrinter::print_group(const std::vector<Statement>& statements, Gro
   auto count = [](const std::map<Key, int>& counts, Key k) { auto it = counts.find(k); return it == counts.end() ? 0 : it->second; };
   for (size_t i = group.begin; i < group.end; ++i) {
     const Statement& s = statements[i];
-    Key key{s.value.getAsOpaquePointer(), int(s.map)};
+    Key key = key_of(s.value, s.map);
     if (inlined(s.value, s.map)) continue;
     lines.push_back(&s);
     if (!kept_.count(key) && count(uses_, key) == count(group_uses_, key)) local.insert(key);
@@ -156,17 +156,17 @@ void StatementPrinter::print_group(const std::vector<Statement>& statements, Gro
   auto type = [](mlir::Value value) { return type_of(value).getElement().isInteger(1) ? "bool" : value_type(value); };
   if (loop) {
     for (const Statement* s : lines)
-      if (!local.count({s->value.getAsOpaquePointer(), int(s->map)}))
+      if (!local.count(key_of(s->value, s->map)))
         out_.line(fmt::format("{} {}[8];", type(s->value), name(s->value, s->map)));
     out_.line("#pragma unroll");
     out_.open("for (int i = 0; i < 8; ++i)");
   }
   for (const Statement* s : lines) {
-    bool is_local = !loop || local.count({s->value.getAsOpaquePointer(), int(s->map)});
+    bool is_local = !loop || local.count(key_of(s->value, s->map));
     std::string text = element_of(s->op, s->map).text, variable = name(s->value, s->map);
     if (is_local) out_.line(fmt::format("const {} {} = {};", type(s->value), variable, text), tag(s->op));
     else out_.line(fmt::format("{}[i] = {};", variable, text), tag(s->op));
-    if (is_local && loop) loop_locals_.insert({s->value.getAsOpaquePointer(), int(s->map)});
+    if (is_local && loop) loop_locals_.insert(key_of(s->value, s->map));
   }
   if (loop) out_.close();
   loop_locals_.clear();

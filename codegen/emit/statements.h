@@ -30,12 +30,16 @@ class StatementPrinter {
   void set_whole(bool whole) { whole_ = whole; }
   /// Variables that a later list reads: they are declared as arrays or named values even if this list alone would not
   /// need them.
-  void keep(mlir::Value value, schedule::Map map) { kept_.insert({value.getAsOpaquePointer(), int(map)}); }
+  void keep(mlir::Value value, schedule::Map map) { kept_.insert(key_of(value, map)); }
 
  private:
   using Statement = schedule::Statement;
   using Map = schedule::Map;
+  /// A value in a map; one number a tile is the same variable in both.
   using Key = std::pair<void*, int>;
+  static Key key_of(mlir::Value value, Map map) {
+    return {value.getAsOpaquePointer(), schedule::shape_of(value) == schedule::Shape::Single ? 0 : int(map)};
+  }
   struct Group { size_t begin, end; };
 
   void count_uses(const std::vector<Statement>& statements);

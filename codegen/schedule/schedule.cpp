@@ -84,6 +84,11 @@ Tiling choose_tiling(KernelOp kernel, const ScheduleOptions& options) {
   // A tile in one step where 512 threads hold it, else steps of 256 threads: several portions travel at a time.
   int whole = int(std::bit_ceil(unsigned(tiling.chunk * tiling.lanes)));
   tiling.threads = std::max(whole <= 512 ? whole : 256, least);
+  // A block that sums over its tiles hands over a sum a segment; without sums a shorter last wave of blocks is worth more.
+  bool sums = llvm::any_of(kernel.block().getOps<SumOp>(), [](SumOp sum) {
+    return section_of(sum.getX()) == Section::Tile && section_of(sum.getResult()) != Section::Tile;
+  });
+  tiling.tiles_per_block = sums ? kTilesPerSegment : kTilesPerSegment / 2;
   if (options.schedule == "baseline") {
     if (!feature) throw UsageError("option schedule=baseline: the spec has no feature axis; schedule=default would pass");
     tiling.threads = 256;

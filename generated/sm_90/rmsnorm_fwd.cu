@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // rmsnorm forward: y = weight * x / sqrt(mean(x^2) + eps)
-//   spec 42a9b56e26b8b6cf  sm_90  tile 16 rows x 128 columns in 1 step  threads=256,tiles_per_block=8,min_blocks=4,heads_fastest=1,stages=4
+//   spec 42a9b56e26b8b6cf  sm_90  tile 16 rows x 128 columns in 1 step  threads=256,tiles_per_block=4,min_blocks=4,heads_fastest=1,stages=4
 //   remake: kdagen emit rmsnorm --pass fwd
 //
 //   inv = rsqrt(sum_d(x*x)*0.0078125 + eps)                                                              [spec:12]
@@ -132,7 +132,7 @@ KD_FUNCTION void rmsnorm_fwd_tiles(const Arguments& arguments, float* shared) {
   const unsigned heads = static_cast<unsigned>(arguments.heads), head_number = blockIdx.x % heads, group_number = blockIdx.x / heads;
   const long long head = head_number, group = group_number;
   (void)shared, (void)head;
-  const long long begin = group * 8, end = begin + 8 < arguments.tiles ? begin + 8 : arguments.tiles;
+  const long long begin = group * 4, end = begin + 4 < arguments.tiles ? begin + 4 : arguments.tiles;
   // Tiles from `used` on lie after the last sequence.
   const long long used = arguments.cu_seqlens != nullptr ? arguments.first_tile[arguments.sequences] : arguments.tiles;
   const long long used_end = used < end ? used : end;

@@ -160,6 +160,19 @@ TEST(FoundByRandomSpecs, ASumOfColumnNumbers) {
   EXPECT_TRUE(report.pass()) << to_text(report);
 }
 
+// One number of a tile is the same variable in both maps: used once in each, it is used twice.
+TEST(FoundByRandomSpecs, OneNumberUsedInRowsAndInColumns) {
+  const CheckReport report = checked(
+      [](Spec& s, const Options&, Axis t, Axis h, Axis d) {
+        Value x = s.input("x", {t, h, d}), r = s.input("r", {t, h}).bounds(-1, 1);
+        Value end = exp2(last(r, t));
+        s.output("y", x * rsqrt(sum(x * x, d) + 1.0) * (end + 1.0)).dtype(f32);
+        s.output("z", cumsum(x, t) + end * 2.0).dtype(f32);
+      },
+      "f32", {}, "emulator");
+  EXPECT_TRUE(report.pass()) << to_text(report);
+}
+
 // A difference across a jump says nothing of the branch taken.
 TEST(FoundByRandomSpecs, AJumpBesideTheBasePoint) {
   const CheckReport report = checked(
