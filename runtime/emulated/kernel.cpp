@@ -31,7 +31,9 @@ class EmulatedKernel : public Kernel {
  public:
   using Kernel::Kernel;
 
-  void warm_up(int) override { module(); }
+  void warm_up(int) override {
+    for (const bool aligned : {true, false}) module(aligned);
+  }
 
   void launch(const std::vector<TensorRef>& tensors, const Problem& problem, const LaunchOptions& options) override {
     const Binding binding = bind_tensors(manifest(), problem, tensors);
@@ -71,7 +73,7 @@ class EmulatedKernel : public Kernel {
     run_options.order_seed = options.order_seed;
     for (const LaunchStep& step : launch_steps(manifest(), problem, binding)) {
       const std::vector<std::string> reports = emulator::run(
-          module(), step.entry, {step.grid[0], step.grid[1], step.grid[2]},
+          module(binding.aligned), step.entry, {step.grid[0], step.grid[1], step.grid[2]},
           {static_cast<unsigned>(step.info->block), 1, 1}, static_cast<std::size_t>(step.info->shared_bytes),
           words.data(), words.size(), copies.buffers(), run_options);
       fail_on(reports, step.entry, options);
@@ -86,29 +88,36 @@ class EmulatedKernel : public Kernel {
                                  fmt::join(reports, "\n  ")));
   }
 
-  const emulator::Module& module() {
+  /// The variants of a text's entries (see the device prelude) are compiled apart, each when it is first needed.
+  const emulator::Module& module(bool aligned) {
     const std::lock_guard lock(mutex_);
-    if (module_) return *module_;
+    Variant& variant = variants_[aligned];
+    if (variant.module) return *variant.module;
     CompileOptions compile_options;
     compile_options.kernel = manifest().kernel;
     compile_options.emulator_check = options().emulator_check;
     compile_options.extra = options().compiler_options;
+    compile_options.extra.push_back(aligned ? "-DKDAGEN_VARIANTS=1" : "-DKDAGEN_VARIANTS=2");
     const CompiledText compiled = compile_host(text(), compile_options, cache());
     if (!compiled.file.empty()) {
-      module_ = std::make_unique<emulator::Module>(compiled.file.string());
-      return *module_;
+      variant.module = std::make_unique<emulator::Module>(compiled.file.string());
+      return *variant.module;
     }
-    own_folder_ = cache().scratch();
+    variant.own_folder = cache().scratch();
+    const std::filesystem::path object = variant.own_folder.path() / "kernel.so";
     const std::string_view pieces[] = {compiled.image};
-    const std::string error = write_file_atomically(own_folder_.path() / "kernel.so", pieces, false);
+    const std::string error = write_file_atomically(object, pieces, false);
     if (!error.empty()) throw ToolchainError(error);
-    module_ = std::make_unique<emulator::Module>((own_folder_.path() / "kernel.so").string());
-    return *module_;
+    variant.module = std::make_unique<emulator::Module>(object.string());
+    return *variant.module;
   }
 
+  struct Variant {
+    TemporaryDirectory own_folder;  // of the shared object, when the cache does not keep it
+    std::unique_ptr<emulator::Module> module;
+  };
   std::mutex mutex_;
-  TemporaryDirectory own_folder_;  // of the shared object, when the cache does not keep it
-  std::unique_ptr<emulator::Module> module_;
+  Variant variants_[2];  // by whether it is for aligned tensors
 };
 
 }  // namespace

@@ -29,8 +29,9 @@ double round_inside(double x, const Declaration& declaration, const FloatFormat&
   return rounded;
 }
 
-/// Beyond it y*dy cannot be O(1): a float does not hold 2^-exponent times a normal number.
-constexpr double largest_exponent = 120;
+/// Beyond it y*dy cannot be O(1): a float does not hold 2^-exponent times a normal number and what the backward multiplies
+/// that by.
+constexpr double largest_exponent = 100;
 
 class GenericWorkload : public Workload {
  public:

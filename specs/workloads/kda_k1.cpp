@@ -32,6 +32,7 @@ class KdaK1Workload : public Workload {
   Tensors inputs(const Problem& problem, const std::string& regime, uint64_t seed) const override {
     return kda_k1_inputs(problem, regime, seed);
   }
+  std::vector<std::string> directions() const override { return {"q", "k"}; }
   bool has_consumer() const override { return true; }
 
   Tensors upstream(const Problem& problem, const Tensors& inputs, const ConsumerOptions& consumer) const override {

@@ -78,6 +78,8 @@ class Workload {
   /// Every declared input and param, rounded to its declared dtype and within its declared bounds; rows after the last
   /// offset are filled like the others. Throws UsageError on an unknown regime.
   virtual Tensors inputs(const Problem& problem, const std::string& regime, uint64_t seed) const = 0;
+  /// Inputs of whose rows only the direction counts: they may be so large that their sum of squares is beyond a float.
+  virtual std::vector<std::string> directions() const { return {}; }
 
   /// True when upstream() is the backward of a real consumer and end_to_end() exists.
   virtual bool has_consumer() const { return false; }

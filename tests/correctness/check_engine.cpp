@@ -61,6 +61,26 @@ TEST(Check, EveryStorageOfCotangentsAndEveryHandOver) {
     EXPECT_TRUE(report.pass()) << to_text(report);
   }
 }
+/// An output in the memory of the input that it repeats; rows whose sum of squares is no float.
+TEST(Check, SeesFaultsThatOrdinaryCallsDoNotReach) {
+  const std::pair<std::string, std::string> faults[] = {
+      {"", ""},
+      {"if (arguments.v_out.data != arguments.v.data && row < tile.rows)", "if (row < tile.rows)"},
+      {"finite = squares <= 3.4028235e38f;", "finite = true;"}};
+  for (const auto& [right, wrong] : faults) {
+    CheckRequest request = request_for("kda_k1");
+    request.backward = false;
+    request.on = "emulator";
+    request.emit = [&, right = right, wrong = wrong](Compilation& compilation) {
+      emit::Emitted emitted = emit_kernel(compilation, "sm_90");
+      const size_t at = emitted.text.find(right);
+      EXPECT_NE(at, std::string::npos) << right;
+      if (at != std::string::npos) emitted.text.replace(at, right.size(), wrong);
+      return emitted_subject(runtime::make_emulated_kernel(emitted.text, emitted.manifest), -1);
+    };
+    EXPECT_EQ(run_check(request).pass(), right.empty()) << right;
+  }
+}
 #endif
 
 /// The float32 evaluator with a fault in its outputs.

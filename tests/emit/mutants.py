@@ -31,7 +31,7 @@ INTEGER_FIELDS = {"tile": ("batch", "token", "rows"), "where": ("batch", "token"
 #: Functions whose arguments are addresses, indices and counts.
 INDEX_CALLS = {"at", "row_of", "load4", "store4", "load_row", "store_row", "find_tile", "find_packed_tile", "find_surplus_tile",
                "staged_tile_before", "next_staged_tile", "write_first_tiles", "fetch_box", "copy_box", "expect_bytes",
-               "tree_part", "sum_segments", "row_scan", "row_total"}
+               "tree_part", "sum_segments", "row_scan", "row_total", "Offsets"}
 INTEGER_TYPES = ("int", "long", "unsigned")
 #: Calls that order what threads and the copy engine do.
 BARRIERS = ("block_barrier", "warp_barrier", "wait_for", "publish_arrivals")
@@ -160,7 +160,7 @@ class Enumerator:
         if self.is_integer_statement(number):
             return True
         for bracket, word in self.around(number):
-            if bracket == "[" or bracket == "(" and word in INDEX_CALLS:
+            if bracket == "[" or word in INDEX_CALLS:
                 return True
             if bracket == "{" or bracket == "(" and word in ("if", "row_dot", "row_sum", "to_float", "to"):
                 return False

@@ -195,5 +195,17 @@ TEST(FoundByRandomSpecs, TwoLargestElements) {
   EXPECT_TRUE(report.pass()) << to_text(report);
 }
 
+// A softmax of large numbers has elements of any size; to a cotangent of 2^120 the backward's next factor was too much.
+TEST(FoundByRandomSpecs, CotangentsOfVanishingOutputs) {
+  const CheckReport report = checked(
+      [](Spec& s, const Options&, Axis t, Axis h, Axis d) {
+        Value x = s.input("x", {t, h, d}), y = s.input("y", {t, h, d}).bounds(0.25, 2.0);
+        Value e = exp2(y * exp2(y));
+        s.output("z", softmax(x * e, d) * e).dtype(f32);
+      },
+      "f32");
+  EXPECT_TRUE(report.pass()) << to_text(report);
+}
+
 }  // namespace
 }  // namespace kdagen

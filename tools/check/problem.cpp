@@ -107,6 +107,13 @@ void shrink_rows(const Declaration& declaration, const Shape& shape, HostTensor&
     if (static_cast<int64_t>(i) / width % 3 == 1) tensor.values[i] = round_to(tensor.values[i] * 0x1p-13, tensor.dtype);
 }
 
+void grow_rows(const Declaration& declaration, const Shape& shape, HostTensor& tensor) {
+  if (tensor.dtype == "fp16" || declaration.upper < 0x1p70 || declaration.lower > -0x1p70) return;
+  const int64_t width = static_cast<int64_t>(tensor.values.size()) / std::max<int64_t>(shape.rows(), 1);
+  for (size_t i = 0; i < tensor.values.size(); ++i)
+    if (static_cast<int64_t>(i) / width % 3 == 2) tensor.values[i] *= 0x1p66;
+}
+
 void poison_unread(const Declaration& declaration, const Shape& shape, HostTensor& tensor) {
   const bool rows = declaration.has(AxisRole::rows);
   if (!rows && !declaration.has(AxisRole::chunk)) return;

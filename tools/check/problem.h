@@ -29,6 +29,10 @@ Tensors tensors_of(evaluator::Arrays arrays, kda::KernelOp kernel, const Shape& 
 /// 128 normal numbers is then near 1e-6.
 void shrink_rows(const Declaration& declaration, const Shape& shape, HostTensor& tensor);
 
+/// Every third row, none of shrink_rows's, times 2^66: then its squares sum up to more than a float holds. Nothing changes
+/// where the storage or the bounds have no such numbers.
+void grow_rows(const Declaration& declaration, const Shape& shape, HostTensor& tensor);
+
 /// NaN wherever no sequence reads: rows after the last offset and surplus tiles.
 void poison_unread(const Declaration& declaration, const Shape& shape, HostTensor& tensor);
 

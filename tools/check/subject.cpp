@@ -65,7 +65,7 @@ class EmittedSubject : public Subject {
         if (buffer.data != again.at(name).data)
           throw CheckError(fmt::format("{}: {} differs between two runs of the same text on the same input{}",
                                        kernel_->manifest().kernel, name,
-                                       is_unlike(order) ? ", the second with another alignment and width of offsets" : ""));
+                                       is_unlike(order) ? ", the second with another alignment and width of offsets, and outputs in the memory of inputs they repeat" : ""));
     }
   }
 
@@ -74,7 +74,7 @@ class EmittedSubject : public Subject {
   CallersMemory memory(unsigned order) const {
     using runtime::OffsetType;
     if (!is_unlike(order)) return memory_;
-    return {memory_.offsets == OffsetType::i32 ? OffsetType::i64 : OffsetType::i32, memory_.base_offset == 0 ? 1 : 0};
+    return {memory_.offsets == OffsetType::i32 ? OffsetType::i64 : OffsetType::i32, memory_.base_offset == 0 ? 1 : 0, !memory_.shared};
   }
 
   TensorBuffers fill_buffers(const Tensors& inputs, const Shape& shape) const {
@@ -115,7 +115,7 @@ class EmittedSubject : public Subject {
     const runtime::Problem problem = runtime_problem(shape, shape.packed ? offsets : nullptr, memory.offsets);
     runtime::LaunchOptions options;
     options.order_seed = order;
-    launch_on_host(*kernel_, buffers, problem, device_ordinal_, options, memory.base_offset);
+    launch_on_host(*kernel_, buffers, problem, device_ordinal_, options, memory);
   }
 
   std::unique_ptr<runtime::Kernel> kernel_;

@@ -29,8 +29,18 @@ bool is_output(const runtime::Kernel& kernel, const runtime::TensorRef& tensor) 
   return info && info->direction == runtime::Direction::out && bytes_of(tensor) > 0;
 }
 
+/// Outputs that repeat an input move into its memory, if they are as large.
+void share_memory(const runtime::Kernel& kernel, std::vector<runtime::TensorRef>& tensors) {
+  for (runtime::TensorRef& output : tensors) {
+    const runtime::TensorInfo* info = kernel.manifest().find_tensor(output.name);
+    if (!info || info->may_alias.empty()) continue;
+    for (const runtime::TensorRef& input : tensors)
+      if (input.name == info->may_alias && input.dtype == output.dtype && bytes_of(input) == bytes_of(output)) output.data = input.data;
+  }
+}
+
 void launch_on_device(runtime::Kernel& kernel, std::vector<runtime::TensorRef> tensors, runtime::Problem problem,
-                      int ordinal, runtime::LaunchOptions options, int64_t base_offset) {
+                      int ordinal, runtime::LaunchOptions options, int64_t base_offset, bool shared) {
   const int64_t offset_bytes =
       problem.packed() ? (problem.sequences + 1) * (problem.offsets == runtime::OffsetType::i64 ? 8 : 4) : 0;
   const runtime::DeviceBuffer offsets = copy_to_device(ordinal, problem.cu_seqlens, offset_bytes);
@@ -46,15 +56,21 @@ void launch_on_device(runtime::Kernel& kernel, std::vector<runtime::TensorRef> t
   }
   const runtime::Stream stream(ordinal);
   options.stream = stream.get();
-  kernel.launch(tensors, problem, options);
+  std::vector<runtime::TensorRef> given = tensors;
+  if (shared) share_memory(kernel, given);
+  kernel.launch(given, problem, options);
   stream.synchronize();
-  for (size_t i = 0; i < tensors.size(); ++i)
-    if (is_output(kernel, tensors[i])) memory[i].download(host[i], bytes_of(tensors[i]), start_of(tensors[i], base_offset));
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    if (!is_output(kernel, tensors[i])) continue;
+    size_t at = 0;  // whose memory it lies in: its own or an input's
+    while (tensors[at].data != given[i].data) ++at;
+    memory[at].download(host[i], bytes_of(tensors[i]), start_of(tensors[at], base_offset));
+  }
 }
 
 /// In memory that starts elsewhere than the caller's.
 void launch_on_copies(runtime::Kernel& kernel, std::vector<runtime::TensorRef> tensors, const runtime::Problem& problem,
-                      const runtime::LaunchOptions& options, int64_t base_offset) {
+                      const runtime::LaunchOptions& options, int64_t base_offset, bool shared) {
   constexpr int64_t alignment = 256;
   std::vector<std::vector<char>> memory;
   std::vector<void*> host;
@@ -65,6 +81,7 @@ void launch_on_copies(runtime::Kernel& kernel, std::vector<runtime::TensorRef> t
     host.push_back(std::exchange(tensor.data, own.data() + aligned + start));
     if (bytes > 0) std::memcpy(tensor.data, host.back(), bytes);
   }
+  if (shared) share_memory(kernel, tensors);
   kernel.launch(tensors, problem, options);
   for (size_t i = 0; i < tensors.size(); ++i)
     if (is_output(kernel, tensors[i])) std::memcpy(host[i], tensors[i].data, bytes_of(tensors[i]));
@@ -73,13 +90,13 @@ void launch_on_copies(runtime::Kernel& kernel, std::vector<runtime::TensorRef> t
 }  // namespace
 
 void launch_on_host(runtime::Kernel& kernel, TensorBuffers& tensors, const runtime::Problem& problem, int device_ordinal,
-                    runtime::LaunchOptions options, int64_t base_offset) {
+                    runtime::LaunchOptions options, const CallersMemory& memory) {
   runtime::check_problem(kernel.manifest(), problem);
   runtime::check_offsets(problem);
   std::vector<runtime::TensorRef> refs;
   for (auto& [name, tensor] : tensors) refs.push_back(runtime::ref(name, tensor));
-  if (device_ordinal != on_emulator) launch_on_device(kernel, std::move(refs), problem, device_ordinal, options, base_offset);
-  else if (base_offset > 0) launch_on_copies(kernel, std::move(refs), problem, options, base_offset);
+  if (device_ordinal != on_emulator) launch_on_device(kernel, std::move(refs), problem, device_ordinal, options, memory.base_offset, memory.shared);
+  else if (memory.base_offset > 0 || memory.shared) launch_on_copies(kernel, std::move(refs), problem, options, memory.base_offset, memory.shared);
   else kernel.launch(refs, problem, options);
 }
 

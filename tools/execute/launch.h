@@ -18,12 +18,13 @@ struct CallersMemory {
   runtime::OffsetType offsets = runtime::OffsetType::i32;  ///< of cu_seqlens, where there is one
   /// Every tensor starts so many bytes, rounded up to its element size, past an address aligned for any entry.
   int64_t base_offset = 0;
+  bool shared = false;  ///< an output that may lie in the memory of the input it repeats does
 };
 
 /// Runs the kernel to its end, in place on the emulator (device_ordinal on_emulator), else on copies in a device's
 /// memory. `tensors` holds inputs and outputs, the offsets of `problem` lie in host memory too. What outputs hold
-/// before stays where the kernel does not write. `base_offset`: of CallersMemory. Errors of Kernel::launch.
+/// before stays where the kernel does not write. Of `memory` all but the offsets' type counts. Errors of Kernel::launch.
 void launch_on_host(runtime::Kernel& kernel, TensorBuffers& tensors, const runtime::Problem& problem, int device_ordinal,
-                    runtime::LaunchOptions options = {}, int64_t base_offset = 0);
+                    runtime::LaunchOptions options = {}, const CallersMemory& memory = {});
 
 }  // namespace kdagen
