@@ -30,7 +30,9 @@ class StatementPrinter {
   void set_whole(bool whole) { whole_ = whole; }
   /// Variables that a later list reads: they are declared as arrays or named values even if this list alone would not
   /// need them.
-  void keep(mlir::Value value, schedule::Map map) { kept_.insert(key_of(value, map)); }
+  void keep(mlir::Value value, schedule::Map map) {
+    if (value) kept_.insert(key_of(value, map));
+  }
 
  private:
   using Statement = schedule::Statement;

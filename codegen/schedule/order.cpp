@@ -117,7 +117,9 @@ class Orderer {
       if (!cast<ScanOp>(op).getReverse()) block_sums_[x] = blocks;
       anchors_[op] = add_item(Kind::ScanCarry, map, op, result, reads, items_[blocks].statement.buffer, blocks);
     } else if (isa<ScanOp>(op)) {
-      int source = publish(x, writes, true);
+      // What a sum of an earlier sweep made goes to shared memory there: its loop is over here.
+      int made = anchors_.count(x.getDefiningOp()) ? region_of_value(x) : writes;
+      int source = publish(x, made, true);
       anchors_[op] = add_item(Kind::RowScan, map, op, result, reads, items_[source].statement.buffer, source);
     } else if (isa<LastOp>(op)) {
       int source = add_item(Kind::PublishLast, map, op, x, writes, add_buffer(result, Layout::Columns, "last"));

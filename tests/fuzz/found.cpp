@@ -173,6 +173,18 @@ TEST(FoundByRandomSpecs, OneNumberUsedInRowsAndInColumns) {
   EXPECT_TRUE(report.pass()) << to_text(report);
 }
 
+// A sum along the rows in the first sweep over a tile's steps, scanned from the last step to the first in the second.
+TEST(FoundByRandomSpecs, ARowSumScannedInALaterSweep) {
+  const CheckReport report = checked(
+      [](Spec& s, const Options&, Axis t, Axis h, Axis d) {
+        Value x = s.input("x", {t, h, d}), r = s.input("r", {t, h}).bounds(-1, 1);
+        Value shifted = x + cumsum(r, t);
+        s.output("y", shifted * rsqrt(sum(shifted * shifted, d) + 1.0)).dtype(f32);
+      },
+      "f32", {{"schedule", "threads=32"}, {"dim", "24"}, {"chunk", "24"}}, "emulator");
+  EXPECT_TRUE(report.pass()) << to_text(report);
+}
+
 // A difference across a jump says nothing of the branch taken.
 TEST(FoundByRandomSpecs, AJumpBesideTheBasePoint) {
   const CheckReport report = checked(
