@@ -182,10 +182,8 @@ class Executor {
       std::copy(x, x + width, result.begin() + last);
     } else if (step.kind == Kind::boundary) {
       std::fill(result.begin(), result.end(), Number(0));  // also a fixed-point 0
-      for (int64_t r = step.amount; r < rows; ++r) {
-        const Number* from = x + (r / step.amount * step.amount - 1) * width;
-        std::copy(from, from + width, result.data() + r * width);
-      }
+      for (int64_t r = step.amount; r < rows; ++r)
+        std::copy_n(x + (r / step.amount * step.amount - 1) * width, width, result.data() + r * width);
     } else {
       for (int64_t r = 0; r < rows; ++r) {
         int64_t from = r - step.amount;
@@ -353,8 +351,7 @@ class Executor {
       int64_t count = count_of(tensor.axes);
       if (tensor.every > 0) {  // the sub-chunks of a tile, those without rows too, which stay 0
         const int64_t width = count / tile_.rows, parts = (program_.chunk + tensor.every - 1) / tensor.every;
-        for (int64_t r = 0; r < tile_.rows; r += tensor.every)
-          store(write, tensor, x + r * width, width, (tile_number_ * parts + r / tensor.every) * width);
+        for (int64_t r = 0; r < tile_.rows; r += tensor.every) store(write, tensor, x + r * width, width, (tile_number_ * parts + r / tensor.every) * width);
         continue;
       }
       int64_t offset = place == Place::token ? tile_.first_row * (count / tile_.rows)
