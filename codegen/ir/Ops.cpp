@@ -97,7 +97,7 @@ AxisAttr KernelOp::axis(AxisRole role) {
 }
 
 LogicalResult OutputOp::verify() {
-  if (getEvery() < 0) return emitOpError("needs sub-chunks of at least one row");
+  if (static_cast<int64_t>(getEvery()) < 0) return emitOpError("needs sub-chunks of at least one row");
   AxisAttr rows = kernel_of(getOperation()).axis(AxisRole::Rows);
   bool of_rows = rows && llvm::is_contained(getAxes(), rows.getName());
   if (getEvery() > 0 && !of_rows) return emitOpError("writes a row of each sub-chunk, but its tensor has no rows");
