@@ -18,7 +18,7 @@ namespace {
 /// auto: fixed point where an exponent is anchored by an integer, which asks for exact exponents; elsewhere float sums,
 /// because the integers take a twentieth of the speed of a backward (docs/design/fixed-point.md, measured).
 ScanKind scan_kind(ScanKind asked, kda::KernelOp kernel) {
-  auto anchored = [](kda::OutputOp output) { return output.getAnchor() != 0; };
+  auto anchored = [](kda::OutputOp output) { return output.getAnchor() != 0 || output.getAnchorTensor(); };
   bool any = llvm::any_of(kernel.block().getOps<kda::OutputOp>(), anchored);
   return asked == ScanKind::automatic && !any ? ScanKind::floating : asked;
 }
@@ -122,7 +122,7 @@ const kda::RewriteReport& Compilation::rewrites() {
 bool Compilation::rounded_operands() {
   if (options_.operands == Operands::exact) return false;
   for (auto output : kernel(Stage::kda).block().getOps<kda::OutputOp>())
-    if (!output.getStorage().isF32()) return true;
+    if (llvm::isa<FloatType>(output.getStorage()) && !output.getStorage().isF32()) return true;
   return false;
 }
 

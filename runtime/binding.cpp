@@ -60,6 +60,7 @@ class TensorCheck {
           bound.tile = stride;
           break;
         case DimRole::chunk_row:
+        case DimRole::subchunk:
           bound.row = stride;
           break;
         case DimRole::feature:

@@ -86,7 +86,7 @@ AxisInfo read_axis(const JsonField& field) {
 TensorInfo read_tensor(const JsonField& field) {
   field.only(
       {"name", "direction", "role", "dtype", "axes", "layout", "optional", "vector_bytes", "unit", "anchor_exponent",
-       "may_alias"});
+       "anchor_tensor", "anchor_sign", "subchunk_rows", "may_alias"});
   TensorInfo tensor;
   tensor.name = field.at("name").name();
   tensor.direction = value_in(directions, field.at("direction"));
@@ -99,6 +99,11 @@ TensorInfo read_tensor(const JsonField& field) {
   if (field.has("unit")) tensor.unit = field.at("unit").string();
   if (field.has("anchor_exponent"))
     tensor.anchor_exponent = static_cast<int>(field.at("anchor_exponent").integer(-4096, 4096));
+  if (field.has("anchor_tensor")) {
+    tensor.anchor_tensor = field.at("anchor_tensor").name();
+    tensor.anchor_sign = static_cast<int>(field.at("anchor_sign").integer(-1, 1));
+  }
+  if (field.has("subchunk_rows")) tensor.subchunk_rows = static_cast<int>(field.at("subchunk_rows").integer(1, 1 << 20));
   if (field.has("may_alias")) tensor.may_alias = field.at("may_alias").name();
   return tensor;
 }
@@ -246,6 +251,11 @@ std::string dump_manifest(const Manifest& manifest) {
                                {"vector_bytes", t.vector_bytes},
                                {"unit", t.unit},
                                {"anchor_exponent", t.anchor_exponent}});
+    if (!t.anchor_tensor.empty()) {
+      root["tensors"].back()["anchor_tensor"] = t.anchor_tensor;
+      root["tensors"].back()["anchor_sign"] = t.anchor_sign;
+    }
+    if (t.subchunk_rows > 0) root["tensors"].back()["subchunk_rows"] = t.subchunk_rows;
     if (!t.may_alias.empty()) root["tensors"].back()["may_alias"] = t.may_alias;
   }
   for (const WorkspaceInfo& w : manifest.workspace) {

@@ -40,6 +40,9 @@ struct TensorInfo {
   int vector_bytes = 1;     ///< `entry` needs pointer and strides to be multiples of it, and rows less than 2^32 bytes apart
   std::string unit;         ///< the caller hands over cotangent / unit; empty for 1
   int anchor_exponent = 0;  ///< the tensor stores value * 2^anchor_exponent
+  std::string anchor_tensor;  ///< not empty: it stores value * 2^(anchor_sign * n), n by sub-chunk in the tensor of this name
+  int anchor_sign = 1;
+  int subchunk_rows = 0;    ///< not 0: the tensor has a row of each sub-chunk of so many rows, tile by tile
   std::string may_alias;    ///< an output that is this input unchanged; the caller may pass the same memory for both
 };
 

@@ -85,6 +85,15 @@ class Rules {
                   input->dtype == tensor.dtype && input->axes == tensor.axes && input->layout == tensor.layout,
               where + ".may_alias", fmt::format("\"{}\" is no input of the same dtype, axes and layout", tensor.may_alias));
     }
+    const bool subchunks = tensor.subchunk_rows > 0;
+    require(!subchunks || (roles.count(AxisRole::rows) && tensor.direction == Direction::out && tensor.layout != Layout::tile),
+            where + ".subchunk_rows", "only a written tensor with rows has a row of each sub-chunk");
+    if (!tensor.anchor_tensor.empty()) {
+      const TensorInfo* anchors = manifest_.find_tensor(tensor.anchor_tensor);
+      require(anchors && anchors->subchunk_rows > 0 && anchors->dtype == DType::i32, where + ".anchor_tensor",
+              fmt::format("\"{}\" is no i32 tensor with a row of each sub-chunk", tensor.anchor_tensor));
+      require(tensor.anchor_sign == 1 || tensor.anchor_sign == -1, where + ".anchor_sign", "expected 1 or -1");
+    }
     const int bytes = tensor.vector_bytes;
     require(bytes >= 1 && bytes <= 128 && (bytes & (bytes - 1)) == 0, where + ".vector_bytes",
             "expected a power of two from 1 to 128");

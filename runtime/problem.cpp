@@ -148,7 +148,7 @@ std::int64_t evaluate_product(const Product& product, const Manifest& manifest, 
 }
 
 bool is_row_tensor(const Manifest& manifest, const TensorInfo& tensor) {
-  return has_role(manifest, tensor, AxisRole::rows);
+  return has_role(manifest, tensor, AxisRole::rows) && tensor.subchunk_rows == 0;
 }
 
 std::vector<DimRole> dimensions(const Manifest& manifest, const TensorInfo& tensor) {
@@ -168,6 +168,7 @@ std::vector<DimRole> dimensions(const Manifest& manifest, const TensorInfo& tens
   add(DimRole::head, head && head_first);
   add(per_tile ? DimRole::tile : DimRole::tokens);
   add(DimRole::chunk_row, per_tile && rows);
+  add(DimRole::subchunk, tensor.subchunk_rows > 0);
   add(DimRole::head, head && !head_first);
   add(DimRole::feature, has_role(manifest, tensor, AxisRole::feature));
   return dims;
@@ -187,20 +188,22 @@ std::int64_t extent(DimRole role, const Manifest& manifest, const Problem& probl
       return tile_count(manifest, problem);
     case DimRole::chunk_row:
       return manifest.chunk;
+    case DimRole::subchunk:
+      return 0;  // a matter of the tensor
   }
   throw KdagenBug("unknown dimension");
 }
 
 Dims tensor_shape(const Manifest& manifest, const TensorInfo& tensor, const Problem& problem) {
   Dims shape;
-  for (const DimRole role : dimensions(manifest, tensor)) shape.push_back(extent(role, manifest, problem));
+  for (const DimRole role : dimensions(manifest, tensor)) shape.push_back(role == DimRole::subchunk ? ceil_divide(manifest.chunk, tensor.subchunk_rows) : extent(role, manifest, problem));
   return shape;
 }
 
 std::string shape_letters(const Manifest& manifest, const TensorInfo& tensor) {
   std::vector<std::string_view> letters;
   for (const DimRole role : dimensions(manifest, tensor)) {
-    constexpr std::string_view names[] = {"B", "T", "H", "D", "tiles", "C"};
+    constexpr std::string_view names[] = {"B", "T", "H", "D", "tiles", "C", "sub-chunks"};
     letters.push_back(names[static_cast<std::size_t>(role)]);
   }
   return fmt::format("[{}]", fmt::join(letters, ","));

@@ -68,6 +68,85 @@ Interval of_difference(kda::SubOp sub, const Assumptions& assumptions, IntervalO
   return {};
 }
 
+/// What a value made of sums over the rows so far is in the first sub-chunk, and by how much it differs, in the later ones,
+/// from its value in the last row before.
+struct InSubchunk {
+  Interval first, later;
+};
+
+std::optional<InSubchunk> in_subchunk(Value value, double rows, IntervalOf of, int depth = search_depth) {
+  if (depth == 0) return std::nullopt;
+  value = behind(value);
+  auto inner = [&](Value x) { return in_subchunk(x, rows, of, depth - 1); };
+  if (!kda::has_role(value, AxisRole::Rows)) return InSubchunk{of(value), Interval::point(0)};
+  if (auto scan = value.getDefiningOp<kda::ScanOp>(); scan && !scan.getReverse()) {
+    const Interval x = of(scan.getX());
+    if (scan.getExclusive()) return InSubchunk{sum_of(x, 0, rows - 1), sum_of(x, 1, rows)};
+    return InSubchunk{sum_of(x, 1, rows), sum_of(x, 1, rows)};
+  }
+  if (auto neg = value.getDefiningOp<kda::NegOp>())
+    if (auto x = inner(neg.getX())) return InSubchunk{-x->first, -x->later};
+  if (auto mul = value.getDefiningOp<kda::MulOp>())
+    for (auto [a, b] : {std::pair(mul.getA(), mul.getB()), std::pair(mul.getB(), mul.getA())})
+      if (auto x = kda::constant_scalar(b) ? inner(a) : std::nullopt) return InSubchunk{x->first * of(b), x->later * of(b)};
+  if (!llvm::isa<kda::AddOp, kda::SubOp>(value.getDefiningOp())) {
+    const Interval x = of(value);
+    return x.bounded() ? std::optional(InSubchunk{x, x - x}) : std::nullopt;
+  }
+  auto a = inner(value.getDefiningOp()->getOperand(0)), b = inner(value.getDefiningOp()->getOperand(1));
+  if (!a || !b) return std::nullopt;
+  if (value.getDefiningOp<kda::AddOp>()) return InSubchunk{a->first + b->first, a->later + b->later};
+  return InSubchunk{a->first - b->first, a->later - b->later};
+}
+
+/// boundary(y) + offset
+struct Boundary {
+  kda::BoundaryOp op;
+  Interval offset;
+};
+
+/// b as boundary(y) plus what a constant and rint add; `sign`: -1 for its negative.
+std::optional<Boundary> boundary_in(Value b, int sign, IntervalOf of) {
+  b = behind(b);
+  if (auto add = b.getDefiningOp<kda::AddOp>(); add && kda::constant_scalar(add.getB())) {
+    auto inner = boundary_in(add.getA(), sign, of);
+    if (inner) inner->offset = inner->offset + of(add.getB());
+    return inner;
+  }
+  if (auto sub = b.getDefiningOp<kda::SubOp>(); sub && kda::constant_scalar(sub.getB())) {
+    auto inner = boundary_in(sub.getA(), sign, of);
+    if (inner) inner->offset = inner->offset - of(sub.getB());
+    return inner;
+  }
+  if (auto sub = b.getDefiningOp<kda::SubOp>(); sub && kda::constant_scalar(sub.getA())) {
+    auto inner = boundary_in(sub.getB(), -sign, of);
+    if (inner) inner->offset = of(sub.getA()) - inner->offset;
+    return inner;
+  }
+  if (auto neg = b.getDefiningOp<kda::NegOp>()) {
+    auto inner = boundary_in(neg.getX(), -sign, of);
+    if (inner) inner->offset = -inner->offset;
+    return inner;
+  }
+  if (sign < 0) return std::nullopt;
+  Interval offset = Interval::point(0);
+  if (auto rint = b.getDefiningOp<kda::RintOp>()) {
+    offset = {-0.5, 0.5};
+    b = behind(rint.getX());
+  }
+  auto boundary = b.getDefiningOp<kda::BoundaryOp>();
+  return boundary ? std::optional(Boundary{boundary, offset}) : std::nullopt;
+}
+
+/// y - b, where b is y's value at the boundary of its sub-chunk, about.
+Interval from_boundary(Value y, Value b, int sign, const Assumptions& assumptions, IntervalOf of) {
+  auto boundary = boundary_in(b, sign, of);
+  if (!boundary || behind(boundary->op.getX()) != behind(y)) return {};
+  const int64_t chunk = assumptions.chunk.value_or(kda::kernel_of(boundary->op.getOperation()).chunk());
+  const Interval difference = range_in_subchunk(y, std::min(chunk, int64_t(boundary->op.getEvery())), of);
+  return sign > 0 ? difference - boundary->offset : difference + boundary->offset;
+}
+
 bool is_square_of(Value value, Value x) {
   value = behind(value);
   if (auto mul = value.getDefiningOp<kda::MulOp>()) return behind(mul.getA()) == x && behind(mul.getB()) == x;
@@ -133,8 +212,16 @@ Interval of_normalised(Value x, Value inverse, IntervalOf of) {
 
 }  // namespace
 
+Interval range_in_subchunk(Value y, int64_t rows, IntervalOf of) {
+  auto inside = in_subchunk(y, double(rows), of);
+  return inside ? hull(inside->first, inside->later) : Interval();
+}
+
 Interval bounded_form(Operation* op, const Assumptions& assumptions, IntervalOf of) {
-  if (auto sub = llvm::dyn_cast<kda::SubOp>(op)) return of_difference(sub, assumptions, of);
+  if (auto sub = llvm::dyn_cast<kda::SubOp>(op))
+    return intersect(of_difference(sub, assumptions, of), from_boundary(sub.getA(), sub.getB(), 1, assumptions, of));
+  if (auto add = llvm::dyn_cast<kda::AddOp>(op))
+    return intersect(from_boundary(add.getA(), add.getB(), -1, assumptions, of), from_boundary(add.getB(), add.getA(), -1, assumptions, of));
   if (auto mul = llvm::dyn_cast<kda::MulOp>(op))
     return intersect(of_normalised(mul.getA(), mul.getB(), of), of_normalised(mul.getB(), mul.getA(), of));
   if (auto div = llvm::dyn_cast<kda::DivOp>(op)) {

@@ -7,6 +7,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "codegen/analysis/anchors.h"
+#include "codegen/analysis/bounded_forms.h"
 #include "codegen/explain/formulas.h"
 #include "codegen/ir/Scalar.h"
 #include "llvm/ADT/DenseSet.h"
@@ -43,12 +45,25 @@ bool sums_decays(const llvm::DenseSet<Operation*>& inputs) {
   return llvm::any_of(inputs, [&](Operation* op) { return llvm::isa<kda::ScanOp>(op) && ranges.of(op->getOperand(0)).hi <= 0; });
 }
 
-/// "chunk=16 (limit 17)": the largest chunk that passes, as a multiple of 8 and as it is.
-std::string chunk_advice(const Obligation& obligation, const ProofOptions& options) {
+/// "chunk=16 (limit 17)": the largest chunk that passes, as a multiple of 8 and as it is. With anchors by sub-chunk it has to be
+/// longer than one.
+std::string chunk_advice(const Obligation& obligation, const ProofOptions& options, const llvm::DenseSet<Operation*>& inputs) {
+  const bool subchunks = llvm::any_of(inputs, [](Operation* op) { return llvm::isa<kda::BoundaryOp>(op); });
   int64_t limit = kda::kernel_of(obligation.exponential).chunk();
   while (limit > 0 && !passes_with(obligation, options, {limit, {}})) --limit;
   int64_t chunk = limit / 8 * 8;
-  return chunk > 0 ? fmt::format("chunk={} (limit {})", chunk, limit) : "";
+  return chunk > (subchunks ? subchunk_rows : 0) ? fmt::format("chunk={} (limit {})", chunk, limit) : "";
+}
+
+/// Whether the exponent is a running sum that is small enough inside a sub-chunk.
+bool anchors_by_subchunk_pass(const Obligation& obligation, const ProofOptions& options) {
+  Value argument = obligation.argument();
+  if (!llvm::isa<kda::Exp2Op>(obligation.exponential) || argument.getDefiningOp()->hasAttr(anchored_attribute)) return false;
+  if (kda::kernel_of(obligation.exponential).chunk() <= subchunk_rows) return false;
+  const Ranges ranges;
+  const Interval inside = range_in_subchunk(argument, subchunk_rows, [&](Value value) { return ranges.of(value); });
+  const double half = (inside.hi - inside.lo) / 2;
+  return inside.bounded() && passes_well({-half - 1, half + 1}, options);
 }
 
 /// "lower_bound >= -1.386": the farthest value from 0, no farther than the present one, with which the proof holds.
@@ -126,11 +141,13 @@ std::string advice(const Obligation& obligation, const ProofOptions& options) {
   auto inputs = ancestors(obligation.argument());
   std::vector<std::string> ways;
   if (range.hi < Interval::infinity) {
-    if (auto text = chunk_advice(obligation, options); !text.empty()) ways.push_back(text);
+    if (auto text = chunk_advice(obligation, options, inputs); !text.empty()) ways.push_back(text);
     for (const auto& text : symbol_advice(obligation, options, inputs)) ways.push_back(text);
     double half = (range.hi - range.lo) / 2;
     if (range.bounded() && llvm::isa<kda::Exp2Op>(obligation.exponential) && passes_well({-half, half + 1}, options))
       ways.push_back("a static anchor on the output (stored as value*2^n)");
+    else if (anchors_by_subchunk_pass(obligation, options))
+      ways.push_back(fmt::format("anchors by sub-chunk on the output (stored as value*2^n, n for every {} rows)", subchunk_rows));
   } else if (auto names = unbounded_inputs(obligation, inputs); !names.empty()) {
     ways.push_back(fmt::format("bounds(lower, upper) on {}", fmt::join(names, ", ")));
     ways.push_back("a bounded gate (a constant times sigmoid)");

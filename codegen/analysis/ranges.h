@@ -17,6 +17,7 @@ namespace kdagen {
 struct Assumptions {
   std::optional<int64_t> chunk;           // rows of a chunk
   std::map<std::string, double> symbols;  // values of symbolic constants
+  bool any() const { return chunk || !symbols.empty(); }
 };
 
 class Ranges {

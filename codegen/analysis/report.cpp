@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include "llvm/ADT/SmallPtrSet.h"
 
+#include "codegen/analysis/anchors.h"
 #include "codegen/analysis/proofs.h"
 #include "codegen/explain/formulas.h"
 #include "kdagen/error.h"
@@ -57,7 +58,7 @@ std::string origin(Value argument, const Ranges& ranges) {
 RangeEntry exponent_entry(const Obligation& obligation, const Ranges& ranges, const ProofOptions& options) {
   Interval range = obligation.range(ranges);
   RangeEntry result = entry(obligation.argument(), range, "log2");
-  if (obligation.argument().getDefiningOp()->hasAttr("kda.anchor")) result.verdict = "anchored";
+  if (obligation.argument().getDefiningOp()->hasAttr(anchored_attribute)) result.verdict = "anchored";
   if (passes(range, options)) {
     if (range.hi > 0 && range.hi >= normal_exponent_limit)
       result.advice = "no headroom: within 2 of overflow";

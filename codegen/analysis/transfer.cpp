@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "codegen/analysis/transfer.h"
 
+#include "codegen/analysis/anchors.h"
 #include "codegen/analysis/bounded_forms.h"
 #include "codegen/ir/Scalar.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -85,6 +86,15 @@ Interval of_scan(kda::ScanOp scan, Interval x, const Assumptions& assumptions) {
   return scan.getExclusive() ? sum_of(x, 0, rows - 1) : sum_of(x, 1, rows);
 }
 
+/// Of a sum over the rows so far: those of the sub-chunks before the last.
+Interval of_boundary(kda::BoundaryOp boundary, const Assumptions& assumptions, IntervalOf of) {
+  Interval x = hull(of(boundary.getX()), Interval::point(0));
+  auto scan = boundary.getX().getDefiningOp<kda::ScanOp>();
+  if (!scan || scan.getReverse()) return x;
+  const int64_t chunk = assumptions.chunk.value_or(kda::kernel_of(scan.getOperation()).chunk()), every = int64_t(boundary.getEvery());
+  return intersect(x, sum_of(of(scan.getX()), 0, double((chunk - 1) / every * every)));
+}
+
 Interval of_index(kda::IndexOp index, const Assumptions& assumptions) {
   AxisAttr axis = kda::kernel_of(index.getOperation()).axis(index.getOver());
   double extent = double(axis.getExtent());
@@ -118,6 +128,7 @@ Interval of_unary(Operation* op, Interval x) {
         double lower = clamp.getLower().convertToDouble(), upper = clamp.getUpper().convertToDouble();
         return increasing(x, [&](double v) { return std::min(std::max(v, lower), upper); });
       })
+      .Case<RintOp>([&](auto) { return increasing(x, [](double v) { return std::nearbyint(v); }); })
       .Case<RoundOp>([&](RoundOp round) { return rounded(x, round.getStorage()); })
       .Case<DetachOp, BroadcastOp, LastOp, MaxReduceOp, ToFixedOp, FromFixedOp>([&](auto) { return x; })
       .Case<AtLastOp>([&](auto) { return hull(x, Interval::point(0)); })
@@ -154,6 +165,7 @@ Interval from_operands(Operation* op, const Assumptions& assumptions, IntervalOf
   if (auto index = llvm::dyn_cast<kda::IndexOp>(op)) return of_index(index, assumptions);
   if (auto sum = llvm::dyn_cast<kda::SumOp>(op)) return of_sum(sum, of(sum.getX()), assumptions);
   if (auto scan = llvm::dyn_cast<kda::ScanOp>(op)) return of_scan(scan, of(scan.getX()), assumptions);
+  if (auto boundary = llvm::dyn_cast<kda::BoundaryOp>(op)) return of_boundary(boundary, assumptions, of);
   if (auto select = llvm::dyn_cast<kda::SelectOp>(op)) return hull(of(select.getA()), of(select.getB()));
   if (auto fma = llvm::dyn_cast<kda::FmaOp>(op)) return of(fma.getA()) * of(fma.getB()) + of(fma.getC());
   if (auto norm = llvm::dyn_cast<kda::InverseNormOp>(op)) {
@@ -173,7 +185,11 @@ Interval transfer(Operation* op, const Assumptions& assumptions, IntervalOf of) 
   if (std::isnan(result.hi)) result.hi = infinity;
   if (auto proven = op->getAttrOfType<DenseF64ArrayAttr>(proven_range_attribute); proven && proven.size() == 2)
     result = intersect(result, {proven[0], proven[1]});
-  return intersect(result, bounded_form(op, assumptions, of));
+  result = intersect(result, bounded_form(op, assumptions, of));
+  // Under other bounds or another chunk an anchored exponent has another anchor: the middle of its range is near 0 again.
+  if (assumptions.any() && op->hasAttr(anchored_attribute) && result.bounded())
+    result = result + Interval::point(std::nearbyint(-(result.lo + result.hi) / 2));
+  return result;
 }
 
 }  // namespace kdagen

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "codegen/analysis/anchors.h"
 #include "codegen/derive/derive.h"
 #include "llvm/ADT/DenseMap.h"
 #include "mlir/IR/OperationSupport.h"
@@ -133,8 +134,8 @@ bool simplify(KernelOp kernel) {
     OpBuilder raw(&op);
     Builder build(raw, op.getLoc());
     if (Value value = simpler(&op, build)) {
-      if (auto anchor = op.getAttr("kda.anchor"); anchor && llvm::isa<kda::AddOp, kda::SubOp>(value.getDefiningOp()))
-        value.getDefiningOp()->setAttr("kda.anchor", anchor);
+      if (auto anchor = op.getAttr(anchored_attribute); anchor && llvm::isa<kda::AddOp, kda::SubOp>(value.getDefiningOp()))
+        value.getDefiningOp()->setAttr(anchored_attribute, anchor);
       replace_keeping_name(&op, value);
       op.erase();
       changed = true;

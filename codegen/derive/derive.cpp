@@ -86,6 +86,7 @@ class ReverseWalk {
   }
 
   void read_cotangent(kda::OutputOp output) {
+    if (!llvm::isa<FloatType>(output.getStorage())) return;  // an integer has none
     Value cotangent = cotangent_input(build_, output, options_);
     cotangents_.insert("d" + output.getTensor().str());
     if (!active_.contains(output.getValue())) return;

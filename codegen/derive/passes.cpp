@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "codegen/derive/passes.h"
 
+#include "codegen/analysis/anchors.h"
 #include "codegen/derive/derive.h"
 #include "codegen/import/from_graph.h"
 #include "kdagen/error.h"
@@ -54,6 +55,21 @@ struct KernelStepPass : PassWrapper<KernelStepPass, OperationPass<ModuleOp>> {
   }
 };
 
+/// What import ends with.
+struct PlaceAnchorsPass : PassWrapper<PlaceAnchorsPass, OperationPass<ModuleOp>> {
+  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(PlaceAnchorsPass)
+  llvm::StringRef getArgument() const override { return "kda-place-anchors"; }
+  llvm::StringRef getDescription() const override { return "see codegen/analysis/anchors.h"; }
+  void runOnOperation() override {
+    try {
+      for (auto kernel : getOperation().getOps<kda::KernelOp>()) place_anchors(kernel);
+    } catch (const Error& error) {  // no exception may cross MLIR
+      getOperation().emitError() << error.what();
+      signalPassFailure();
+    }
+  }
+};
+
 struct CleanUpPass : PassWrapper<CleanUpPass, OperationPass<ModuleOp>> {
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(CleanUpPass)
   llvm::StringRef getArgument() const override { return "kda-clean-up"; }
@@ -71,6 +87,7 @@ struct CleanUpPass : PassWrapper<CleanUpPass, OperationPass<ModuleOp>> {
 void register_derive_passes() {
   registerPass([] { return std::make_unique<KernelStepPass>("kda-derive", derive); });
   registerPass([] { return std::make_unique<KernelStepPass>("kda-prepare-forward", prepare_forward); });
+  registerPass([] { return std::make_unique<PlaceAnchorsPass>(); });
   registerPass([] { return std::make_unique<CleanUpPass>(); });
 }
 

@@ -124,7 +124,7 @@ void write_tensor(Builder& build, Value value, const std::string& name, llvm::St
   OpBuilder& raw = build.raw();
   SmallVector<StringRef> axes = llvm::map_to_vector(type.getAxes(), [](StringAttr axis) { return axis.getValue(); });
   raw.create<kda::OutputOp>(build.location(), value, name, role, storage, raw.getStrArrayAttr(axes), FloatAttr(),
-                            ArrayAttr(), 0, StringAttr());
+                            ArrayAttr(), 0, StringAttr(), StringAttr());
 }
 
 SmallVector<Value> find_saved(KernelOp kernel, const std::vector<std::string>& names) {
@@ -138,7 +138,9 @@ SmallVector<Value> find_saved(KernelOp kernel, const std::vector<std::string>& n
                       "gained by saving it",
                       name));
     auto output = output_called(kernel, name);
-    if (output && !(output.getStorage().isF32() && output.getAnchor() == 0 && !output.getAnchorKind()))
+    if (output && !llvm::isa<FloatType>(output.getStorage()))
+      throw UsageError(fmt::format("option save={}: it is an anchor, which the backward makes again with the same bits; leave it out", name));
+    if (output && !(output.getStorage().isF32() && output.getAnchor() == 0 && !output.getAnchorKind() && !output.getAnchorTensor()))
       throw UsageError(
           fmt::format("option save={}: the output of that name is stored in another form; set out.{}=f32, or name "
                       "an inner value",

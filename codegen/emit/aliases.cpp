@@ -13,7 +13,7 @@ namespace kdagen::emit {
 InputOp alias_of(const Program& program, OutputOp output) {
   auto input = output.getValue().getDefiningOp<InputOp>();
   if (!input || section_of(output.getValue()) != Section::Tile || input.getOptional()) return nullptr;
-  if (input.getStorage() != output.getStorage() || output.getAnchor() != 0 || output.getUnitSymbols()) return nullptr;
+  if (input.getStorage() != output.getStorage() || output.getAnchor() != 0 || output.getAnchorTensor() || output.getEvery() > 0 || output.getUnitSymbols()) return nullptr;
   if (program.tile_major.count(input.getTensor().str())) return nullptr;
   auto axes = type_of(input.getResult()).getAxes();
   if (axes.size() != output.getAxes().size()) return nullptr;

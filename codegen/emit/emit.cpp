@@ -79,6 +79,7 @@ class KernelText {
     for (const std::string& formula : options_.formulas) out.line("//   " + formula);
     out.line("#include <kdagen/device.cuh>");
     if (staging_->any()) out.line("#include <kdagen/staging.cuh>");
+    if (has_integers(kernel_)) out.line("#include <kdagen/integers.cuh>");
     if (has_fixed_point(kernel_)) out.line("#include <kdagen/fixed_point.cuh>");
     out.line();
     for (const auto& [name, scalar] : names_->constants())
@@ -259,7 +260,7 @@ class KernelText {
     auto heads = kernel_.axis(AxisRole::Head), rows = kernel_.axis(AxisRole::Rows), feature = kernel_.axis(AxisRole::Feature);
     for (auto output : kernel_.block().getOps<OutputOp>()) {
       if (section_of(output.getValue()) != Section::Tile) continue;
-      any_rows |= is_listed(output, rows);
+      any_rows |= is_listed(output, rows) && output.getEvery() == 0;
       zeros |= is_listed(output, feature);
     }
     if (zeros) {
@@ -268,14 +269,15 @@ class KernelText {
     }
     auto print = [&](bool with_rows) {
       for (auto output : kernel_.block().getOps<OutputOp>()) {
-        if (section_of(output.getValue()) != Section::Tile || is_listed(output, rows) != with_rows) continue;
+        if (section_of(output.getValue()) != Section::Tile || (is_listed(output, rows) && output.getEvery() == 0) != with_rows) continue;
         std::string guard = heads && !is_listed(output, heads) ? "head == 0" : "";
         auto also = [&](const std::string& condition) { guard += (guard.empty() ? "" : " && ") + condition; };
         if (!with_rows) also("step_row == 0");
         std::string head = is_listed(output, heads) ? "head" : "0", member = "arguments." + names_->tensor(output.getTensor().str());
-        std::string at = with_rows ? fmt::format("{}.at(tile.batch, tile.token + row, {})", member, head) : fmt::format("{}.at({}, number, 0)", member, head);
+        std::string at = with_rows ? fmt::format("{}.at(tile.batch, tile.token + row, {})", member, head) : fmt::format("{}.at({}, number, {})", member, head, output.getEvery() > 0 ? "part" : "0");
         if (!is_listed(output, feature)) also("lane == 0");
         std::string condition = guard.empty() ? "" : "if (" + guard + ") ";
+        if (output.getEvery() > 0) condition += fmt::format("for (int part = 0; part < {}; ++part) ", subchunks(tiling, output));
         if (is_listed(output, feature)) out.line(fmt::format("{}store_row<aligned>({}, lane, zeros);", condition, at));
         else out.line(fmt::format("{}*{} = to<{}>(0.0f);", condition, at, storage_type(output.getStorage())));
       }

@@ -71,6 +71,7 @@ E unary(mlir::Operation* op, const E& x) {
         return E{fmt::format("to_fixed<{}>({}{})", bits, x.text, limit), E::Primary};
       })
       .Case<FromFixedOp>([&](auto) { return call("to_float", {x}); })
+      .Case<RintOp>([&](RintOp rint) { return call(fixed_type(rint.getResult()) ? "nearest_whole" : "rintf", {x}); })
       .Case<BroadcastOp, DetachOp>([&](auto) { return x; })
       .Case<RoundOp>([&](RoundOp round) {
         return E{fmt::format("round_to<{}>({})", storage_name(round.getStorage()), x.text), E::Primary};

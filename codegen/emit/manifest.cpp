@@ -20,6 +20,7 @@ runtime::DType dtype_of(mlir::Type storage) {
   if (storage.isBF16()) return runtime::DType::bf16;
   if (storage.isF16()) return runtime::DType::fp16;
   if (storage.isInteger(8)) return runtime::DType::i8;
+  if (storage.isInteger(32)) return runtime::DType::i32;
   return runtime::DType::f32;
 }
 int element_bytes(mlir::Type storage) { return std::max(1u, storage.getIntOrFloatBitWidth() / 8); }
@@ -108,13 +109,15 @@ runtime::Manifest describe(const Program& program, const Names& names, const Emi
   auto vectors = vector_tensors(program);
   bool htd = options.compile.layout == kdagen::Layout::htd;
   std::vector<ArgumentInfo> maps;
-  auto add = [&](const std::string& name, runtime::Direction direction, llvm::StringRef role, mlir::Type storage, llvm::ArrayRef<std::string> axes, bool optional, bool tile) {
+  auto add = [&](const std::string& name, runtime::Direction direction, llvm::StringRef role, mlir::Type storage, llvm::ArrayRef<std::string> axes, bool optional, bool tile,
+                 int64_t every = 0) {
     TensorInfo tensor;
     tensor.name = name;
     tensor.direction = direction;
     tensor.role = role_of(role);
     tensor.dtype = dtype_of(storage);
     tensor.optional = optional;
+    tensor.subchunk_rows = int(every);
     tensor.vector_bytes = vectors.count(name) ? 4 * element_bytes(storage) : element_bytes(storage);
     auto rows = kernel.axis(kda::AxisRole::Rows);
     for (const std::string& axis : axes) {
@@ -134,7 +137,7 @@ runtime::Manifest describe(const Program& program, const Names& names, const Emi
     ArgumentInfo argument;
     argument.name = names.tensor(name);
     argument.tensor = name;
-    argument.kind = !tile ? ArgumentKind::pointer : token && tensor.layout != runtime::Layout::tile ? ArgumentKind::rows : ArgumentKind::tile;
+    argument.kind = !tile ? ArgumentKind::pointer : token && tensor.layout != runtime::Layout::tile && every == 0 ? ArgumentKind::rows : ArgumentKind::tile;
     manifest.arguments.push_back(argument);
   };
   for (auto input : kernel.block().getOps<InputOp>()) {
@@ -147,8 +150,12 @@ runtime::Manifest describe(const Program& program, const Names& names, const Emi
     llvm::SmallVector<std::string> axes;
     for (auto axis : output.getAxes()) axes.push_back(mlir::cast<mlir::StringAttr>(axis).str());
     add(output.getTensor().str(), runtime::Direction::out, output.getRole(), output.getStorage(), axes, false,
-        section_of(output.getValue()) == Section::Tile);
+        section_of(output.getValue()) == Section::Tile, int64_t(output.getEvery()));
     manifest.tensors.back().anchor_exponent = int(output.getAnchor());
+    if (auto anchor = output.getAnchorTensor()) {
+      manifest.tensors.back().anchor_tensor = anchor->str();
+      manifest.tensors.back().anchor_sign = int(output.getAnchorSign());
+    }
     if (InputOp input = alias_of(program, output)) manifest.tensors.back().may_alias = input.getTensor().str();
     if (auto unit = output.getUnitSymbols())
       manifest.tensors.back().unit = Scalar::of(output.getUnitCoefficient()->convertToDouble(), *unit).text();
@@ -179,6 +186,7 @@ std::vector<Member> argument_members(const Program& program, const Names& names,
       case DType::bf16: return "bf16";
       case DType::fp16: return "fp16";
       case DType::i8: return "signed char";
+      case DType::i32: return "int";
       default: return "float";
     }
   };

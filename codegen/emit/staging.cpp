@@ -80,7 +80,7 @@ void StagingPrinter::print_pointers(Writer& out, bool follows) const {
     auto output = mlir::dyn_cast<OutputOp>(op);
     std::string tensor = input ? input.getTensor().str() : output.getTensor().str(), member = "arguments." + names_.tensor(tensor);
     bool heads = input ? has_role(input.getResult(), AxisRole::Head) : lists(output.getAxes(), kernel.axis(AxisRole::Head));
-    bool rows = input ? has_role(input.getResult(), AxisRole::Rows) : lists(output.getAxes(), kernel.axis(AxisRole::Rows));
+    bool rows = input ? has_role(input.getResult(), AxisRole::Rows) : lists(output.getAxes(), kernel.axis(AxisRole::Rows)) && output.getEvery() == 0;
     std::string head = heads ? "head" : "0";
     std::string at = rows && !program_.tile_major.count(tensor) ? fmt::format("{}.at(where.batch, where.token, {})", member, head)
                                                                 : fmt::format("{}.at({}, number, 0)", member, head);

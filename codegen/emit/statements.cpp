@@ -17,6 +17,7 @@ std::string storage_type(mlir::Type storage) {
   if (storage.isBF16()) return "bf16";
   if (storage.isF16()) return "fp16";
   if (storage.isInteger(8)) return "signed char";
+  if (storage.isInteger(32)) return "int";
   return "float";
 }
 
@@ -26,6 +27,10 @@ std::string value_type(mlir::Value value) {
 }
 
 std::string zero_of(mlir::Value value) { return fixed_type(value) ? value_type(value) + "{0}" : "0.0f"; }
+
+bool has_integers(KernelOp kernel) {
+  return llvm::any_of(kernel.block().getOps<OutputOp>(), [](OutputOp output) { return output.getStorage().isInteger(32); });
+}
 
 bool has_fixed_point(KernelOp kernel) {
   return llvm::any_of(kernel.block(), [](mlir::Operation& op) { return op.getNumResults() == 1 && fixed_type(op.getResult(0)); });
@@ -72,7 +77,7 @@ void StatementPrinter::count_uses(const std::vector<Statement>& statements) {
       group_of_[key_of(s.value, s.map)] = group;
     } else if (s.kind == Kind::RowReduce) {
       for (mlir::Value operand : register_operands(s.op)) use(operand, false);
-    } else if (s.op && s.kind != Kind::ScanCarry && s.kind != Kind::Total && s.kind != Kind::Load) {
+    } else if (s.op && s.kind != Kind::ScanCarry && s.kind != Kind::Total && s.kind != Kind::Load && s.kind != Kind::FetchBoundary) {
       for (mlir::Value operand : s.op->getOperands()) use(operand, false);
     } else if (s.kind == Kind::Publish) {
       use(s.value, false);
@@ -187,6 +192,7 @@ void StatementPrinter::print_one(const Statement& s) {
     case Kind::RowTotal: return print_row_scan(s);
     case Kind::PublishLast:
     case Kind::FetchShifted: return print_last_and_shift(s);
+    case Kind::FetchBoundary: return print_boundary(s);
     case Kind::Accumulate:
       if (place_ == Place::Owners) return print_tile_total(s);
       for (const ParameterSum& sum : program_.parameter_sums)

@@ -61,6 +61,8 @@ class StatementPrinter {
   void print_row_scan(const Statement& s);
   void print_tile_total(const Statement& s);
   void print_last_and_shift(const Statement& s);
+  void print_boundary(const Statement& s);
+  void print_subchunks(const Statement& s);
   void print_barrier(const Statement& s);
 
   /// The element `i` of a value in this map (or the value itself where a thread holds one).
@@ -72,6 +74,8 @@ class StatementPrinter {
   /// The pointer to a tensor's features for this thread: arguments.q.at(tile.batch, tile.token + row, head).
   std::string address(const std::string& tensor, mlir::ArrayAttr axes, mlir::Value value, Map map) const;
   std::string open_column(const std::string& tensor, mlir::ArrayAttr axes, const std::string& type);
+  /// The same for sub-chunk `part` of a tensor that has a row of each.
+  std::string subchunk_address(kda::OutputOp output, const std::string& part) const;
   std::string row_expression(Map map) const;
   std::string row_present(Map map) const;  // the condition
   std::string step_row(Map map) const;
@@ -95,11 +99,15 @@ class StatementPrinter {
   std::set<Key> loop_locals_;  // variables of the loop being printed
 };
 
-/// C++ type of a storage type: bf16, fp16, float, signed char.
+/// Sub-chunks of a tile in a tensor that has a row of each.
+int subchunks(const schedule::Tiling& tiling, kda::OutputOp output);
+/// C++ type of a storage type: bf16, fp16, float, signed char, int.
 std::string storage_type(mlir::Type storage);
 /// C++ type of a number in registers and shared memory (float, Fixed<24>), and its 0.
 std::string value_type(mlir::Value value);
 std::string zero_of(mlir::Value value);
+/// Whether the kernel writes integers: its text then includes their prelude.
+bool has_integers(kda::KernelOp kernel);
 /// Whether the kernel has fixed-point values: its text then includes their prelude.
 bool has_fixed_point(kda::KernelOp kernel);
 

@@ -110,6 +110,7 @@ void StatementPrinter::print_load_ahead(const Statement& s) {
 
 void StatementPrinter::print_store(const Statement& s) {
   auto output = mlir::cast<OutputOp>(s.op);
+  if (output.getEvery() > 0) return print_subchunks(s);
   std::string tensor = output.getTensor().str(), to = address(tensor, output.getAxes(), s.value, s.map), where = tag(s.op);
   Shape shape = shape_of(s.value);
   std::string storage = storage_type(output.getStorage());

@@ -13,6 +13,7 @@ std::vector<int64_t> shape_of(const Tensor& tensor, const Program& program, cons
   std::vector<int64_t> shape;
   if (tensor.place == Place::token) shape.push_back(instance.rows());
   if (tensor.place == Place::chunk) shape.push_back(instance.capacity(program.chunk));
+  if (tensor.every > 0) shape.push_back((program.chunk + tensor.every - 1) / tensor.every);
   if (tensor.axes.heads) shape.push_back(instance.heads);
   if (tensor.axes.columns) shape.push_back(program.dim);
   return shape;

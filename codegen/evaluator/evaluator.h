@@ -3,7 +3,8 @@
 //
 // Arrays are dense, axes in the canonical order whatever the layout in memory: token tensors [B*T, H, D] (dead rows
 // included; without an axis that the tensor lacks), per-chunk tensors [capacity, H, D] by dense tile number, params
-// [H, D], [H], [D] or []. Rows after the last sequence and surplus tiles are 0 in every output and never read.
+// [H, D], [H], [D] or []; anchors [capacity, sub-chunks, H, D]. Rows after the last sequence, surplus tiles and sub-chunks
+// without rows are 0 in every output and never read.
 #pragma once
 #include <map>
 #include <set>
@@ -76,6 +77,9 @@ struct TensorInfo {
   std::vector<std::string> axes;   ///< the spec's axes in canonical order, batch and chunk left out
   std::vector<int64_t> shape;      ///< dense, as in Array
   bool is_output = false, optional = false, per_chunk = false;
+  int64_t every = 0;  ///< not 0: [capacity, sub-chunks, H, D], a row of each sub-chunk of so many rows; `axes` has the rows
+  std::string anchor_tensor;  ///< stored is value * 2^(anchor_sign * n), n in the output of this name by sub-chunk
+  int64_t anchor_sign = 1;
 };
 /// The kernel's tensors, inputs first, in program order.
 std::vector<TensorInfo> tensors_of(kda::KernelOp kernel, const Instance& instance);

@@ -100,7 +100,7 @@ class Executor {
       case Kind::sum: case Kind::max_reduce: reduce(step, result); break;
       case Kind::inverse_norm: take_inverse_norm(step, result); break;
       case Kind::tile_sum: finish(step, result); break;
-      case Kind::scan: case Kind::last: case Kind::at_last: case Kind::shift: run_over_rows(step, result); break;
+      case Kind::scan: case Kind::last: case Kind::at_last: case Kind::shift: case Kind::boundary: run_over_rows(step, result); break;
       default: run_pointwise(step, to, result);
     }
   }
@@ -180,6 +180,10 @@ class Executor {
     } else if (step.kind == Kind::at_last) {
       std::fill(result.begin(), result.end(), Number(0));
       std::copy(x, x + width, result.begin() + last);
+    } else if (step.kind == Kind::boundary) {
+      std::fill(result.begin(), result.end(), Number(0));  // also a fixed-point 0
+      for (int64_t r = step.amount; r < rows; ++r)
+        std::copy_n(x + (r / step.amount * step.amount - 1) * width, width, result.data() + r * width);
     } else {
       for (int64_t r = 0; r < rows; ++r) {
         int64_t from = r - step.amount;
@@ -345,6 +349,11 @@ class Executor {
       if (place == Place::param && program_.values[write.value].section != section) continue;
       const Number* x = spread(write.value, tensor.axes, scratch_[0]);
       int64_t count = count_of(tensor.axes);
+      if (tensor.every > 0) {  // the sub-chunks of a tile, those without rows too, which stay 0
+        const int64_t width = count / tile_.rows, parts = (program_.chunk + tensor.every - 1) / tensor.every;
+        for (int64_t r = 0; r < tile_.rows; r += tensor.every) store(write, tensor, x + r * width, width, (tile_number_ * parts + r / tensor.every) * width);
+        continue;
+      }
       int64_t offset = place == Place::token ? tile_.first_row * (count / tile_.rows)
                        : place == Place::chunk ? tile_number_ * count : 0;
       store(write, tensor, x, count, offset);

@@ -20,7 +20,7 @@ using Weights = std::map<std::string, double>;  // unit of each output
 Weights output_units(kda::KernelOp forward) {
   Weights units;
   for (auto output : forward.block().getOps<kda::OutputOp>()) {
-    if (output.getRole() != "output") continue;
+    if (output.getRole() != "output" || !llvm::isa<mlir::FloatType>(output.getStorage())) continue;  // integers are held
     auto coefficient = output.getUnitCoefficient();
     units[output.getTensor().str()] =
         coefficient ? kda::Scalar::of(coefficient->convertToDouble(), *output.getUnitSymbols()).value() : 1.0;

@@ -37,6 +37,11 @@ inline float from_fixed(float x, int fraction_bits) {
                                   : std::ldexp(float(units(x)), -fraction_bits);
 }
 inline float negated(float x) { return hold(units(x) == not_a_number ? not_a_number : -units(x)); }
+/// The nearest integer, to even at a tie.
+inline float rint(float x, int fraction_bits) {
+  if (units(x) == not_a_number) return x;
+  return hold(int32_t(std::ldexp(std::nearbyint(std::ldexp(double(units(x)), -fraction_bits)), fraction_bits)));
+}
 inline float sum(float a, float b) {
   bool nan = units(a) == not_a_number || units(b) == not_a_number;
   return hold(nan ? not_a_number : units(a) + units(b));
@@ -56,6 +61,7 @@ inline double to_fixed(double x, int, int64_t) { return x; }
 inline double constant(double, double value, int) { return value; }
 inline double from_fixed(double x, int) { return x; }
 inline double negated(double x) { return -x; }
+inline double rint(double x, int) { return std::nearbyint(x); }
 inline double sum(double a, double b) { return a + b; }
 inline double exp2(double x, int) { return std::exp2(x); }
 
@@ -65,6 +71,7 @@ inline Tracked to_fixed(Tracked x, int fraction_bits, int64_t) {
 inline Tracked constant(Tracked, double value, int) { return Tracked(value); }
 inline Tracked from_fixed(Tracked x, int) { return rounded(x.value, x.error); }
 inline Tracked negated(Tracked x) { return -x; }
+inline Tracked rint(Tracked x, int) { return functions::rint(x); }
 inline Tracked sum(Tracked a, Tracked b) { return Tracked(a.value + b.value, a.error + b.error); }
 /// The instruction's 4, and a fraction rounded to 23 bits: at most 2^-24, ln2 units.
 inline Tracked exp2(Tracked x, int) {

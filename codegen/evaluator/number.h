@@ -106,6 +106,8 @@ Real max(Real a, Real b) { return a < b ? b : a; }
 template <class Real>
 Real clamp(Real x, double lower, double upper) { return max(min(x, Real(upper)), Real(lower)); }
 template <class Real>
+Real rint(Real x) { return std::nearbyint(x); }
+template <class Real>
 Real scale_exactly(Real x, double power_of_two) { return x * Real(power_of_two); }
 template <class Real>
 Real round(Real x, const Storage& storage) { return Real(round_to(x, storage)); }
@@ -179,6 +181,9 @@ inline Tracked clamp(Tracked x, double lower, double upper) {
   bool outside = x.value + x.error < lower || x.value - x.error > upper;
   return Tracked(clamp(x.value, lower, upper), outside ? 0 : x.error);
 }
+/// Near a tie another program may take the neighbour. The integer is an anchor: stored numbers are compared as if both had
+/// the same one, and then it makes no difference.
+inline Tracked rint(Tracked x) { return Tracked(std::nearbyint(x.value)); }
 inline Tracked scale_exactly(Tracked x, double power_of_two) {
   return Tracked(x.value * power_of_two, x.error * std::fabs(power_of_two));
 }

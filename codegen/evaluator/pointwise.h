@@ -50,6 +50,7 @@ void evaluate_pointwise(const Step& step, const Number* const* x, Number* z, int
     case Kind::relu: return unary([](N a) { return f::relu(a); });
     case Kind::abs: return unary([](N a) { return f::abs(a); });
     case Kind::isnan: return unary([](N a) { return f::isnan(a); });
+    case Kind::rint: return unary([](N a) { return f::rint(a); });
     case Kind::scale_exactly: return unary([&](N a) { return f::scale_exactly(a, step.number); });
     case Kind::clamp: return unary([&](N a) { return f::clamp(a, step.number, step.upper); });
     case Kind::detach: case Kind::broadcast: std::copy(x[0], x[0] + count, z); return;
@@ -76,6 +77,7 @@ void evaluate_pointwise(const Step& step, const Number* const* x, Number* z, int
     case Kind::from_fixed: return unary([&](N a) { return fixed_point::from_fixed(a, step.fraction_bits); });
     case Kind::fixed_exp2: return unary([&](N a) { return fixed_point::exp2(a, step.fraction_bits); });
     case Kind::fixed_neg: return unary([](N a) { return fixed_point::negated(a); });
+    case Kind::fixed_rint: return unary([&](N a) { return fixed_point::rint(a, step.fraction_bits); });
     case Kind::fixed_add: return binary([](N a, N b) { return fixed_point::sum(a, b); });
     case Kind::fixed_sub: return binary([](N a, N b) { return fixed_point::sum(a, fixed_point::negated(b)); });
     default: throw KdagenBug("a step that is not pointwise came to the pointwise loops");

@@ -32,14 +32,14 @@ Kind kind_of(mlir::Operation* op) {
                   .Case("rsqrt", int(Kind::rsqrt)).Case("rcp", int(Kind::rcp)).Case("sigmoid", int(Kind::sigmoid))
                   .Case("sigmoid_grad", int(Kind::sigmoid_grad)).Case("softplus", int(Kind::softplus))
                   .Case("tanh", int(Kind::tanh)).Case("relu", int(Kind::relu)).Case("abs", int(Kind::abs))
-                  .Case("isnan", int(Kind::isnan)).Case("detach", int(Kind::detach)).Case("add", int(Kind::add))
+                  .Case("isnan", int(Kind::isnan)).Case("rint", int(Kind::rint)).Case("detach", int(Kind::detach)).Case("add", int(Kind::add))
                   .Case("sub", int(Kind::sub)).Case("mul", int(Kind::mul)).Case("div", int(Kind::div))
                   .Case("pow", int(Kind::pow)).Case("min", int(Kind::min)).Case("max", int(Kind::max))
                   .Case("less", int(Kind::less)).Case("less_equal", int(Kind::less_equal))
                   .Case("equal", int(Kind::equal)).Case("fma", int(Kind::fma)).Case("select", int(Kind::select))
                   .Case("clamp", int(Kind::clamp)).Case("round", int(Kind::round)).Case("sum", int(Kind::sum))
                   .Case("max_reduce", int(Kind::max_reduce)).Case("inverse_norm", int(Kind::inverse_norm)).Case("scan", int(Kind::scan)).Case("last", int(Kind::last))
-                  .Case("at_last", int(Kind::at_last)).Case("shift", int(Kind::shift))
+                  .Case("at_last", int(Kind::at_last)).Case("shift", int(Kind::shift)).Case("boundary", int(Kind::boundary))
                   .Case("index", int(Kind::row_index)).Case("broadcast", int(Kind::broadcast))
                   .Case("to_fixed", int(Kind::to_fixed)).Case("from_fixed", int(Kind::from_fixed)).Default(-1);
   if (kind < 0) refuse(op, "is an op that the evaluator does not know");
@@ -51,12 +51,13 @@ Kind fixed_kind(Kind kind, mlir::Operation* op) {
   switch (kind) {
     case Kind::constant: return Kind::fixed_constant;
     case Kind::neg: return Kind::fixed_neg;
+    case Kind::rint: return Kind::fixed_rint;
     case Kind::add: return Kind::fixed_add;
     case Kind::sub: return Kind::fixed_sub;
     case Kind::exp2: return Kind::fixed_exp2;
     case Kind::scan: return Kind::fixed_scan;
     case Kind::sum: return Kind::fixed_sum;
-    case Kind::to_fixed: case Kind::to_fixed_small_side: case Kind::from_fixed: case Kind::last: case Kind::broadcast:
+    case Kind::to_fixed: case Kind::to_fixed_small_side: case Kind::from_fixed: case Kind::last: case Kind::boundary: case Kind::broadcast:
     case Kind::select: return kind;
     default: refuse(op, "takes no fixed-point values");
   }
@@ -116,7 +117,10 @@ class ProgramBuilder {
   void add_output(kda::OutputOp op) {
     llvm::SmallVector<mlir::StringAttr> names;
     for (mlir::Attribute axis : op.getAxes()) names.push_back(llvm::cast<mlir::StringAttr>(axis));
-    add_write(numbers_.lookup(op.getValue()), tensor_of(op.getTensor().str(), locate(names, op), op.getStorage()), false, op);
+    Tensor tensor = tensor_of(op.getTensor().str(), locate(names, op), op.getStorage());
+    tensor.every = int64_t(op.getEvery());
+    if (tensor.every > 0) tensor.place = Place::chunk;
+    add_write(numbers_.lookup(op.getValue()), std::move(tensor), false, op);
   }
   void add_write(int value, Tensor tensor, bool is_tap, mlir::Operation* op) {
     if (program_.values[value].section == Section::Epilogue ? tensor.place != Place::param
@@ -195,6 +199,8 @@ class ProgramBuilder {
     } else if (auto shift = llvm::dyn_cast<kda::ShiftOp>(op)) {
       step.amount = shift.getAmount();
       step.number = shift.getFill().convertToDouble();
+    } else if (auto boundary = llvm::dyn_cast<kda::BoundaryOp>(op)) {
+      step.amount = boundary.getEvery();
     } else if (auto conversion = llvm::dyn_cast<kda::ToFixedOp>(op)) {
       step.amount = conversion.getLimit();
       if (auto parts = kda::small_side(conversion)) {

@@ -22,11 +22,11 @@ struct Axes {
 
 enum class Kind {
   input, constant, row_index, column_index,
-  neg, exp, exp2, log, log1p, sqrt, rsqrt, rcp, sigmoid, sigmoid_grad, softplus, tanh, relu, abs, isnan, detach,
+  neg, exp, exp2, log, log1p, sqrt, rsqrt, rcp, sigmoid, sigmoid_grad, softplus, tanh, relu, abs, isnan, rint, detach,
   add, sub, mul, scale_exactly, div, pow, min, max, less, less_equal, equal, fma, select, clamp, round,
-  sum, max_reduce, inverse_norm, tile_sum, scan, last, at_last, shift, broadcast,
-  // of fixed-point values; last, broadcast and select move either kind
-  to_fixed, to_fixed_small_side, from_fixed, fixed_constant, fixed_neg, fixed_add, fixed_sub, fixed_exp2, fixed_scan, fixed_sum,
+  sum, max_reduce, inverse_norm, tile_sum, scan, last, at_last, shift, boundary, broadcast,
+  // of fixed-point values; last, boundary, broadcast and select move either kind
+  to_fixed, to_fixed_small_side, from_fixed, fixed_constant, fixed_neg, fixed_rint, fixed_add, fixed_sub, fixed_exp2, fixed_scan, fixed_sum,
 };
 
 /// Kinds whose values finite differences hold at the base point, and those of which they hold the branch taken.
@@ -46,6 +46,7 @@ struct Tensor {
   Place place = Place::param;
   Axes axes;
   Storage storage;
+  int64_t every = 0;  ///< not 0: of each tile the first row of every sub-chunk of so many rows, 0 where it is absent
   bool optional = false;
   double absent = 0;  ///< what a missing optional input reads as
 };
@@ -59,7 +60,7 @@ struct Step {
   bool of_products = false;  ///< sum: operands 1 and 2 are the factors, for the fma leaf; tile_sum: operand 1 the terms
   bool exclusive = false, reverse = false;
   double number = 0, upper = 0;  ///< constant; to_fixed_small_side: factor; shift: fill; clamp: lower and upper; scale_exactly: factor
-  int64_t amount = 0;            ///< shift; to_fixed: the limit in units
+  int64_t amount = 0;            ///< shift; boundary: rows of a sub-chunk; to_fixed: the limit in units
   int fraction_bits = -1;        ///< of the fixed-point operands or result; -1: there are none
   Storage storage;               ///< round
   int index = -1;                ///< input: tensor; tile_sum, and what has a held value or branch: running number

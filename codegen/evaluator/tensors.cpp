@@ -31,8 +31,9 @@ void place(TensorInfo& info, kda::KernelOp kernel, const Instance& instance, Has
     if (role == kda::AxisRole::Head) info.shape.push_back(instance.heads);
     if (role == kda::AxisRole::Feature) info.shape.push_back(axis.getExtent());
   }
-  info.per_chunk = tiles && !rows;
-  if (rows) info.shape.insert(info.shape.begin(), instance.rows());
+  info.per_chunk = tiles && (!rows || info.every > 0);
+  if (info.every > 0) info.shape.insert(info.shape.begin(), {instance.capacity(kernel.chunk()), (kernel.chunk() + info.every - 1) / info.every});
+  else if (rows) info.shape.insert(info.shape.begin(), instance.rows());
   else if (tiles) info.shape.insert(info.shape.begin(), instance.capacity(kernel.chunk()));
 }
 
@@ -49,6 +50,9 @@ std::vector<TensorInfo> tensors_of(kda::KernelOp kernel, const Instance& instanc
     } else if (auto output = llvm::dyn_cast<kda::OutputOp>(op)) {
       TensorInfo info{output.getTensor().str(), output.getRole().str(), dtype_of(output.getStorage()), {}, {}};
       info.is_output = true;
+      info.every = int64_t(output.getEvery());
+      if (auto anchor = output.getAnchorTensor()) info.anchor_tensor = anchor->str();
+      info.anchor_sign = int64_t(output.getAnchorSign());
       place(info, kernel, instance, [&](llvm::StringRef axis) {
         return llvm::any_of(output.getAxes(), [&](auto name) { return llvm::cast<mlir::StringAttr>(name) == axis; });
       });

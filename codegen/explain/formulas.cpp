@@ -100,11 +100,13 @@ class Lines {
   }
 
   std::string storage_note(kda::OutputOp output) {
-    std::string storage = output.getStorage().isBF16() ? "bf16" : output.getStorage().isF16() ? "fp16" : "f32";
+    std::string storage = output.getStorage().isBF16() ? "bf16" : output.getStorage().isF16() ? "fp16" : output.getStorage().isF32() ? "f32" : "i32";
     std::string role =
         output.getRole() == "output" || output.getRole() == "gradient" ? "" : output.getRole().str() + ", ";
     std::replace(role.begin(), role.end(), '_', ' ');
     std::string anchor = output.getAnchor() == 0 ? "" : fmt::format(", times 2^{}", output.getAnchor());
+    if (auto tensor = output.getAnchorTensor()) anchor = fmt::format(", times 2^{}{}", int64_t(output.getAnchorSign()) < 0 ? "-" : "", tensor->str());
+    if (output.getEvery() > 0) anchor = fmt::format(", a row of each {}", int64_t(output.getEvery()));
     return role + storage + anchor;
   }
 

@@ -62,6 +62,9 @@ class Writer {
           return call("shift_" + op.getOver().str(), fmt::format("{}, {}, {}", operands_[0].text, static_cast<int64_t>(op.getAmount()),
                                                                  number(op.getFill().convertToDouble())));
         })
+        .Case<BoundaryOp>([&](BoundaryOp op) {
+          return call("boundary_" + op.getOver().str(), fmt::format("{}, {}", operands_[0].text, static_cast<int64_t>(op.getEvery())));
+        })
         .Case<BroadcastOp, ToFixedOp, FromFixedOp>([&](auto) { return operands_[0]; })
         .Default([&](Operation* op) { return call(op->getName().stripDialect().str()); });
   }

@@ -72,6 +72,9 @@ Value Builder::shift(Value x, StringRef over, int64_t amount, double fill) {
   return builder_.create<ShiftOp>(location_, x.getType(), x, builder_.getStringAttr(over), builder_.getI64IntegerAttr(amount),
                                   builder_.getF64FloatAttr(fill));
 }
+Value Builder::boundary(Value x, StringRef over, int64_t every) {
+  return builder_.create<BoundaryOp>(location_, x.getType(), x, builder_.getStringAttr(over), builder_.getI64IntegerAttr(every));
+}
 Value Builder::index(StringRef over) {
   SmallVector<std::string> axes = {over.str()};
   if (kernel().axis(over).getRole() == AxisRole::Rows)

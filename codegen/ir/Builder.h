@@ -47,6 +47,8 @@ class Builder {
   /// The result has x's axes and `over`.
   mlir::Value at_last(mlir::Value x, llvm::StringRef over);
   mlir::Value shift(mlir::Value x, llvm::StringRef over, int64_t amount, double fill);
+  /// x in the last row before the row's sub-chunk, 0 in the first.
+  mlir::Value boundary(mlir::Value x, llvm::StringRef over, int64_t every);
   /// Row numbers {b, n, t} or column numbers {d}.
   mlir::Value index(llvm::StringRef over);
   /// x with the axes of `like` added (x itself if it has them all).

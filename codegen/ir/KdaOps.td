@@ -51,12 +51,16 @@ def Kda_OutputOp : Kda_Op<"output"> {
     broadcast). unit_*: the caller hands over cotangent/unit (as kda.constant; used by derive).
     `anchor`: the stored number is the user's value * 2^anchor; the factor is already part of `value` (its exponential
     is 2^(exponent + anchor)). `anchor_kind`: static | subchunk, while the anchor still has to be chosen.
+    `anchor_tensor`: the stored number is the user's value * 2^(anchor_sign * n), n by sub-chunk in the output of that name.
+    `every`: only the first row of each sub-chunk of so many rows is written; the tensor has these in place of the rows.
   }];
   let arguments = (ins Kda_ValueType:$value, StrAttr:$tensor, StrAttr:$role, TypeAttr:$storage, StrArrayAttr:$axes,
                        OptionalAttr<F64Attr>:$unit_coefficient, OptionalAttr<ArrayAttr>:$unit_symbols,
                        DefaultValuedAttr<I64Attr, "0">:$anchor,
-                       OptionalAttr<StrAttr>:$anchor_kind);
+                       OptionalAttr<StrAttr>:$anchor_kind, OptionalAttr<StrAttr>:$anchor_tensor,
+                       DefaultValuedAttr<I64Attr, "1">:$anchor_sign, DefaultValuedAttr<I64Attr, "0">:$every);
   let assemblyFormat = "$value `as` $tensor `role` $role `storage` $storage `axes` $axes attr-dict `:` type($value)";
+  let hasVerifier = 1;
 }
 
 def Kda_ConstantOp : Kda_Op<"constant", [Pure]> {
@@ -141,8 +145,17 @@ def Kda_RoundOp : Kda_Op<"round", [Pure, Kda_UnionAxes, Kda_Adjoint]> {
   let assemblyFormat = "$x `to` $storage attr-dict `:` functional-type(operands, results)";
 }
 
+// No adjoint: the derivative is 0 but at steps, where there is none. It stands under kda.detach.
+def Kda_RintOp : Kda_Op<"rint", [Pure, Kda_UnionAxes]> {
+  let summary = "the nearest integer, to even at a tie";
+  let arguments = (ins Kda_ValueType:$x);
+  let results = (outs Kda_ValueType:$result);
+  let assemblyFormat = "$x attr-dict `:` functional-type(operands, results)";
+}
+
 // ---- fixed point -------------------------------------------------------------------------------------------------
-// neg, add, sub, broadcast, sums over rows, scans and last work on fixed-point values too, and exactly; exp2 takes one.
+// neg, add, sub, rint, broadcast, sums over rows, scans, last and boundary work on fixed-point values too, and exactly;
+// exp2 takes one.
 def Kda_ToFixedOp : Kda_Op<"to_fixed", [Pure, Kda_UnionAxes]> {
   let summary = "x in units of 2^-fraction_bits: nearest (even) integer, saturated at +-limit units; sums of a NaN are NaN where they become floats";
   let arguments = (ins Kda_ValueType:$x, I64Attr:$limit);
@@ -188,6 +201,13 @@ def Kda_LastOp : Kda_OverRows<"last", "the value in the last valid row", (ins), 
 def Kda_AtLastOp : Kda_OverRows<"at_last", "x in the last valid row, 0 in the others: the adjoint of kda.last", (ins), "">;
 def Kda_ShiftOp : Kda_OverRows<"shift", "row r gets row r - amount of the same chunk, or `fill` where that row is absent",
     (ins I64Attr:$amount, F64Attr:$fill), "`amount` $amount `fill` $fill">;
+def Kda_BoundaryOp : Kda_Op<"boundary", [Pure]> {
+  let summary = "for each row, x in the last row before its sub-chunk of `every` rows; 0 in the first sub-chunk";
+  let arguments = (ins Kda_ValueType:$x, StrAttr:$over, I64Attr:$every);
+  let results = (outs Kda_ValueType:$result);
+  let assemblyFormat = "$x `over` $over `every` $every attr-dict `:` functional-type(operands, results)";
+  let hasVerifier = 1;
+}
 def Kda_BroadcastOp : Kda_Op<"broadcast", [Pure, Kda_Adjoint]> {
   let summary = "x with further axes, along which it is constant";
   let arguments = (ins Kda_ValueType:$x);

@@ -58,7 +58,7 @@ static LogicalResult verify_elements(Operation* op, ArrayRef<ValueType> operands
   }
   if (!is_fixed(result) && llvm::none_of(operands, is_fixed)) return success();
   if (llvm::isa<Exp2Op>(op) && result.getElement().isF32()) return success();
-  if (!llvm::isa<NegOp, AddOp, SubOp, SelectOp>(op)) return op->emitOpError("takes no fixed-point values");
+  if (!llvm::isa<NegOp, AddOp, SubOp, SelectOp, RintOp>(op)) return op->emitOpError("takes no fixed-point values");
   if (llvm::isa<SelectOp>(op)) operands = operands.drop_front();  // the condition
   if (llvm::all_of(operands, [&](ValueType type) { return type.getElement() == result.getElement(); })) return success();
   return op->emitOpError("mixes fixed-point formats");
@@ -96,6 +96,14 @@ AxisAttr KernelOp::axis(AxisRole role) {
   return {};
 }
 
+LogicalResult OutputOp::verify() {
+  if (static_cast<int64_t>(getEvery()) < 0) return emitOpError("needs sub-chunks of at least one row");
+  AxisAttr rows = kernel_of(getOperation()).axis(AxisRole::Rows);
+  bool of_rows = rows && llvm::is_contained(getAxes(), rows.getName());
+  if (getEvery() > 0 && !of_rows) return emitOpError("writes a row of each sub-chunk, but its tensor has no rows");
+  return success();
+}
+
 static LogicalResult verify_reduce(Operation* op, ValueType operand, ValueType result, ArrayAttr over) {
   SmallVector<StringRef> removed;
   for (Attribute axis : over) removed.push_back(llvm::cast<StringAttr>(axis).getValue());
@@ -114,6 +122,12 @@ LogicalResult ScanOp::verify() {
 LogicalResult ShiftOp::verify() {
   if (getX().getType() != getResult().getType()) return emitOpError("must keep its operand's type");
   if (!type_of(getX()).hasAxis(getOver())) return emitOpError("needs an operand with rows");
+  return verify_over_rows(*this, getOver());
+}
+LogicalResult BoundaryOp::verify() {
+  if (getX().getType() != getResult().getType()) return emitOpError("must keep its operand's type");
+  if (!type_of(getX()).hasAxis(getOver())) return emitOpError("needs an operand with rows");
+  if (getEvery() < 1) return emitOpError("needs sub-chunks of at least one row");
   return verify_over_rows(*this, getOver());
 }
 LogicalResult LastOp::verify() {

@@ -52,7 +52,10 @@ bool is_row_sum(Operation& op) {
 }
 
 /// What an exponent may be made of besides sums.
-bool keeps_fixed_point(Operation* op) { return llvm::isa<NegOp, AddOp, SubOp, BroadcastOp, LastOp>(op); }
+bool keeps_fixed_point(Operation* op) { return llvm::isa<NegOp, AddOp, SubOp, BroadcastOp, LastOp, BoundaryOp, RintOp>(op); }
+
+/// Whether it may be larger than its operands.
+bool may_leave_the_range(Operation* op) { return llvm::isa<AddOp, SubOp, RintOp>(op); }
 
 /// Whether one of the values, or what `keeps_fixed_point` makes of them, satisfies `wanted`.
 bool reach(ArrayRef<Value> values, llvm::function_ref<bool(Value)> wanted) {
@@ -110,7 +113,7 @@ class Lowering {
       if (op.getNumResults() != 1) continue;
       bool over = keeps_fixed_point(&op) && llvm::any_of(op.getOperands(), [&](Value x) { return touched.contains(x); });
       if (over || op.hasAttr(mark)) touched.insert(op.getResult(0));
-      if (over && llvm::isa<AddOp, SubOp>(op)) magnitude_[&op] = options_.magnitude(op.getResult(0));
+      if (over && may_leave_the_range(&op)) magnitude_[&op] = options_.magnitude(op.getResult(0));
     }
   }
 
@@ -127,7 +130,7 @@ class Lowering {
     for (Value operand : op->getOperands())
       if (Value fixed = fixed_.lookup(operand)) type = fixed_type(fixed);
     if (!type) return;
-    if (llvm::isa<AddOp, SubOp>(op) && !fits(magnitude_.lookup(op), int(type.getFractionBits()), kernel_.chunk())) return;
+    if (may_leave_the_range(op) && !fits(magnitude_.lookup(op), int(type.getFractionBits()), kernel_.chunk())) return;
     SmallVector<Value> operands;
     for (Value operand : op->getOperands()) operands.push_back(as_fixed(operand, type));
     if (llvm::all_of(operands, [](Value operand) { return bool(operand); })) replace_by(op, operands);

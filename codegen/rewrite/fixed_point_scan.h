@@ -22,7 +22,7 @@ namespace kdagen::kda {
 /// Marks the sums over rows of the kernel (and of options.forward, so that both compare equal).
 void choose_fixed_point_scans(KernelOp kernel, const RewriteOptions& options, RewriteReport& report);
 
-/// Marked sums become sums of kda.to_fixed; neg, add, sub, broadcast and last of fixed-point values stay fixed-point
+/// Marked sums become sums of kda.to_fixed; neg, add, sub, rint, broadcast, last and boundary of fixed-point values stay so
 /// where their range fits and a constant is a multiple of the unit; 2^x takes the result as it is; all others read it
 /// through kda.from_fixed.
 void lower_fixed_point_scans(KernelOp kernel, const RewriteOptions& options);

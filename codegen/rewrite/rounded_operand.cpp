@@ -141,7 +141,7 @@ void rounded_operand(KernelOp kernel, const RewriteOptions& options, RewriteRepo
   OpBuilder end = OpBuilder::atBlockEnd(&kernel.block());
   for (Stored& stored : outputs) {
     auto empty = end.getStrArrayAttr({});
-    anchors.push_back(end.create<OutputOp>(stored.rounded.getLoc(), stored.rounded, "", "", end.getF32Type(), empty, FloatAttr(), ArrayAttr(), 0, StringAttr()));
+    anchors.push_back(end.create<OutputOp>(stored.rounded.getLoc(), stored.rounded, "", "", end.getF32Type(), empty, FloatAttr(), ArrayAttr(), 0, StringAttr(), StringAttr()));
   }
   clean_up(kernel);
   for (auto [stored, anchor] : llvm::zip(outputs, anchors)) {

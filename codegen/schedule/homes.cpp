@@ -10,7 +10,7 @@ using namespace kdagen::kda;
 namespace kdagen::schedule {
 
 bool is_pointwise(Operation* op) {
-  return !isa<InputOp, ConstantOp, IndexOp, OutputOp, SumOp, MaxReduceOp, InverseNormOp, ScanOp, LastOp, ShiftOp>(op);
+  return !isa<InputOp, ConstantOp, IndexOp, OutputOp, SumOp, MaxReduceOp, InverseNormOp, ScanOp, LastOp, ShiftOp, BoundaryOp>(op);
 }
 
 bool reduces(Operation* op, AxisRole role) {
@@ -48,7 +48,7 @@ namespace {
 std::optional<Home> fixed_home(Operation* op, const Homes& homes) {
   Value result = op->getResult(0);
   Shape shape = shape_of(result);
-  if (section_of(result) != Section::Tile || isa<InputOp, ConstantOp, IndexOp>(op) || shape == Shape::Single) return Home::Any;
+  if (section_of(result) != Section::Tile || isa<InputOp, ConstantOp, IndexOp, BoundaryOp>(op) || shape == Shape::Single) return Home::Any;
   if (!is_pointwise(op)) return shape == Shape::Rows ? Home::Row : Home::Column;
   bool anywhere = llvm::all_of(op->getOperands(), [&](Value operand) { return homes[operand] == Home::Any; });
   if (shape != Shape::Tile) return anywhere ? Home::Any : shape == Shape::Rows ? Home::Row : Home::Column;

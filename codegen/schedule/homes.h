@@ -9,7 +9,7 @@ namespace kdagen::schedule {
 enum class Home : uint8_t {
   Row,
   Column,
-  Any,  // computed wherever it is used: inputs, constants, parameter-only values, one number a tile
+  Any,  // computed wherever it is used: inputs, constants, parameter-only values, one number a tile, boundaries
 };
 
 struct Homes {

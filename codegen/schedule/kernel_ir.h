@@ -78,6 +78,7 @@ enum class Kind : uint8_t {
   RowTotal,     // op: total of one number a row, from buffer
   PublishLast,  // op (kda.last): the last valid row to buffer
   FetchShifted, // op (kda.shift): another row of buffer
+  FetchBoundary,// op (kda.boundary): the last row before the row's sub-chunk, of buffer
   Store,        // op (kda.output) to global memory
   Accumulate,   // op (sum over tiles): adds this tile's total to the running sum; from buffer when it has rows
   Barrier,

@@ -100,6 +100,10 @@ class Orderer {
       }
       return;
     }
+    if (isa<BoundaryOp>(op)) {  // whoever needs it reads it there
+      publish(op->getOperand(0), region_of_value(op->getOperand(0)), true);
+      return;
+    }
     if (op->getNumOperands() == 0 || section_of(op->getOperand(0)) != Section::Tile || is_pointwise(op)) return;
     Value x = op->getOperand(0), result = op->getResult(0);
     Map map = homes_.map_of(op);
@@ -117,9 +121,8 @@ class Orderer {
       if (!cast<ScanOp>(op).getReverse()) block_sums_[x] = blocks;
       anchors_[op] = add_item(Kind::ScanCarry, map, op, result, reads, items_[blocks].statement.buffer, blocks);
     } else if (isa<ScanOp>(op)) {
-      // What a sum of an earlier sweep made goes to shared memory there: its loop is over here.
-      int made = anchors_.count(x.getDefiningOp()) ? region_of_value(x) : writes;
-      int source = publish(x, made, true);
+      // A sum of an earlier sweep is in registers there alone.
+      int source = publish(x, anchors_.count(x.getDefiningOp()) ? region_of_value(x) : writes, true);
       anchors_[op] = add_item(Kind::RowScan, map, op, result, reads, items_[source].statement.buffer, source);
     } else if (isa<LastOp>(op)) {
       int source = add_item(Kind::PublishLast, map, op, x, writes, add_buffer(result, Layout::Columns, "last"));
@@ -162,6 +165,7 @@ class Orderer {
   void visit(Value value, Map map, int region, llvm::DenseSet<std::pair<void*, int>>& seen) {
     if (!seen.insert({value.getAsOpaquePointer(), int(map)}).second) return;
     Operation* op = value.getDefiningOp();
+    if (isa<BoundaryOp>(op)) return;
     bool earlier = multi_ && has_rows(value) && anchors_.count(op) && region_of_value(value) < region;
     if (earlier) {  // a sum or scan of an earlier sweep, kept for the whole chunk
       publish(value, region_of_value(value), true);
@@ -197,6 +201,11 @@ class Orderer {
   State state(Value value, Map map, int region) const {
     if (available(value, map)) return State::Ready;
     Operation* op = value.getDefiningOp();
+    if (isa<BoundaryOp>(op)) {
+      int copy = copy_of(op->getOperand(0), region);
+      if (copy < 0 || !items_[copy].done) return State::Waiting;
+      return dirty_.count(items_[copy].statement.buffer) ? State::NeedsBarrier : State::Ready;
+    }
     Home home = homes_[value];
     bool homed_here = home == Home::Any || (home == Home::Row) == (map == Map::Row);
     if (anchors_.count(op) || !homed_here) {
@@ -264,6 +273,10 @@ class Orderer {
       int copy = copy_of(value, region_);
       if (copy < 0) throw KdagenBug("schedule: a value is needed before it is published");
       program_.regions[region_].statements.push_back({Kind::Fetch, map, nullptr, value, items_[copy].statement.buffer, ""});
+    } else if (isa<BoundaryOp>(op)) {
+      int copy = copy_of(op->getOperand(0), region_);
+      if (copy < 0) throw KdagenBug("schedule: a boundary is needed before its rows are published");
+      program_.regions[region_].statements.push_back({Kind::FetchBoundary, map, op, value, items_[copy].statement.buffer, ""});
     } else if (isa<InputOp>(op)) {
       target(value).push_back({Kind::Load, map, op, value, -1, ""});
     } else if (is_pointwise(op)) {

@@ -14,6 +14,7 @@ llvm::SmallVector<mlir::Value> register_reads(const Statement& s) {
     case Kind::Load:
     case Kind::Fetch:
     case Kind::FetchShifted:
+    case Kind::FetchBoundary:
     case Kind::RowScan:
     case Kind::RowTotal:
     case Kind::Total:

@@ -170,7 +170,7 @@ Program schedule(mlir::ModuleOp module, const ScheduleOptions& options) {
 
 std::string to_text(const Program& program) {
   static const char* const kinds[] = {"load", "pointwise", "row_reduce", "publish", "fetch", "scan_blocks", "scan_carry", "row_scan",
-                                      "block_totals", "total", "row_total", "publish_last", "fetch_shifted", "store", "accumulate", "barrier", "load_ahead", "restage"};
+                                      "block_totals", "total", "row_total", "publish_last", "fetch_shifted", "fetch_boundary", "store", "accumulate", "barrier", "load_ahead", "restage"};
   KernelOp kernel = program.kernel;
   std::string text = fmt::format("// {} {}: {}\n", kernel.getSpec().str(), kernel.getDirection().str(), tiling_text(program.tiling));
   mlir::AsmState state(kernel.getOperation());

@@ -10,7 +10,7 @@ bool writes_buffer(Kind kind) {
   return kind == Kind::Publish || kind == Kind::ScanBlocks || kind == Kind::BlockTotals || kind == Kind::PublishLast;
 }
 bool reads_buffer(Kind kind) {
-  return kind == Kind::Fetch || kind == Kind::FetchShifted || kind == Kind::ScanCarry || kind == Kind::RowScan ||
+  return kind == Kind::Fetch || kind == Kind::FetchShifted || kind == Kind::FetchBoundary || kind == Kind::ScanCarry || kind == Kind::RowScan ||
          kind == Kind::Total || kind == Kind::RowTotal;
 }
 

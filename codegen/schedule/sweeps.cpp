@@ -26,8 +26,9 @@ Sweeps earliest(KernelOp kernel) {
   for (Operation& op : kernel.block()) {
     int sweep = 0;
     for (Value operand : op.getOperands()) sweep = std::max(sweep, sweeps.of.lookup(operand.getDefiningOp()) + sweeps_between(operand, &op));
-    if (auto scan = dyn_cast<ScanOp>(op)) {
-      int wanted = scan.getReverse() ? Reverse : Forward;
+    auto scan = dyn_cast<ScanOp>(op);
+    if (scan || isa<BoundaryOp>(op)) {  // a boundary reads rows before its own
+      int wanted = scan && scan.getReverse() ? Reverse : Forward;
       while (sweep < int(direction.size()) && direction[sweep] != Open && direction[sweep] != wanted) ++sweep;
       if (sweep >= int(direction.size())) direction.resize(sweep + 1, Open);
       direction[sweep] = wanted;
@@ -43,14 +44,14 @@ bool has_rows(Operation& op) {
   return llvm::any_of(op.getNumResults() ? ValueRange(op.getResults()) : ValueRange(op.getOperands()), [](Value v) { return has_role(v, AxisRole::Rows); });
 }
 
-/// Scans and what has no rows stay; the rest comes as late as its users allow, outputs in the last sweep that has anything to do.
+/// Scans, boundaries and what has no rows stay; the rest comes as late as its users allow, outputs in the last sweep that has anything to do.
 Sweeps latest(KernelOp kernel, const Sweeps& early) {
   Sweeps late = early;
   int last = 0;
   for (Operation& op : kernel.block())
     if (has_rows(op)) last = std::max(last, early.of.lookup(&op));
   for (Operation& op : llvm::reverse(kernel.block())) {
-    if (isa<ScanOp>(op) || !has_rows(op)) continue;
+    if (isa<ScanOp, BoundaryOp>(op) || !has_rows(op)) continue;
     int sweep = last;
     for (Value result : op.getResults())
       for (Operation* user : result.getUsers()) sweep = std::min(sweep, late.of.lookup(user) - sweeps_between(result, user));

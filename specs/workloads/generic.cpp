@@ -54,6 +54,7 @@ class GenericWorkload : public Workload {
   Tensors upstream(const Problem& problem, const Tensors& inputs, const ConsumerOptions& consumer) const override {
     Tensors result;
     for (const Declaration& declaration : problem.outputs) {
+      if (declaration.is_integer()) continue;
       std::string name = "d" + declaration.name;
       HostTensor tensor = make_tensor(name, "f64", dense_shape(declaration, problem.shape));
       const std::vector<double>* exponents = find_exponents(consumer, declaration.name, tensor.values.size());

@@ -7,11 +7,11 @@
 
 namespace kdagen {
 
-void OperandRounding::apply(const PlacedTile& place, ChunkOperands& operands) const {
-  round_matrix("q_d", options_.anchor, 1, place, operands, operands.q_d);
-  round_matrix("k_d", options_.anchor, 1, place, operands, operands.k_d);
-  round_matrix("k_i", -options_.anchor, -1, place, operands, operands.k_i);
-  round_matrix("k_r", 0, 0, place, operands, operands.k_r);
+void OperandRounding::apply(const PlacedTile& place, const PreambleChunk& chunk, ChunkOperands& operands) const {
+  round_matrix("q_d", 1, place, chunk, operands, operands.q_d);
+  round_matrix("k_d", 1, place, chunk, operands, operands.k_d);
+  round_matrix("k_i", -1, place, chunk, operands, operands.k_i);
+  round_matrix("k_r", 0, place, chunk, operands, operands.k_r);
   if (const HostTensor* g_T = handed_over("g_T"))
     for (int64_t d = 0; d < shape_.dim; ++d) operands.decay[d] = std::exp2(g_T->values[place.chunk(shape_) + d]);
   const HostTensor* qk = handed_over("qk");
@@ -35,16 +35,15 @@ double round_mantissa(double x, const FloatFormat& format) {
 
 }  // namespace
 
-void OperandRounding::round_matrix(const std::string& name, int64_t stored_exponent, int anchor_sign,
-                                   const PlacedTile& place, const ChunkOperands& operands,
-                                   std::vector<double>& values) const {
+void OperandRounding::round_matrix(const std::string& name, int sign, const PlacedTile& place, const PreambleChunk& chunk,
+                                   const ChunkOperands& operands, std::vector<double>& values) const {
   const FloatFormat& bf16 = float_format("bf16");
   const bool raw = options_.handover == "raw";
   const HostTensor* stored = raw ? handed_over(name) : nullptr;
   for (int64_t i = 0; i < static_cast<int64_t>(values.size()); ++i) {
     const int64_t r = i / shape_.dim, d = i % shape_.dim;
     // A form without these outputs leaves their storage to the consumer, which keeps them in range.
-    const double shift = raw ? std::exp2(anchor_sign * operands.anchor[d] + stored_exponent) : 1.0;
+    const double shift = raw ? std::exp2(sign * (operands.anchor[d] + chunk.stored_anchor[i])) : 1.0;
     const double number =
         stored ? stored->values[place.row(shape_, r) * shape_.dim + d]
                : raw  ? round_to(values[i] * shift, bf16)
@@ -82,7 +81,7 @@ std::array<double, 4> form_element(const PreambleOptions& options, int64_t i, in
                                    const ChunkOperands& operands, const ChunkCotangents& c) {
   const double a = operands.anchor[d];
   if (options.handover == "raw") {
-    const double back = std::exp2(-a - options.anchor);
+    const double back = std::exp2(-a - chunk.stored_anchor[i]);
     return {c.q_d[i] * back, c.k_d[i] * back, c.k_i[i] / back, c.k_r[i]};
   }
   const double rise = std::exp2(chunk.g_c[i] - a), fall = std::exp2(a - chunk.g_c[i]);
@@ -138,7 +137,7 @@ HandedElement read_element(const PreambleOptions& options, int64_t i, int64_t d,
     return {up[0], up[1] + up[2] + through, chunk.q_n[i] * up[0] + chunk.k_n[i] * (up[1] - up[2]),
             chunk.k_n[i] * through};
   }
-  const double a = operands.anchor[d], to_anchor = std::exp2(a + options.anchor);
+  const double a = operands.anchor[d], to_anchor = std::exp2(a + chunk.stored_anchor[i]);
   const double rise = std::exp2(chunk.g_c[i] - a), fall = std::exp2(a - chunk.g_c[i]);
   const double rest = std::exp2(chunk.g_T[d] - chunk.g_c[i]);
   const double dq_d = up[0] * to_anchor, dk_d = up[1] * to_anchor, dk_i = up[2] / to_anchor;

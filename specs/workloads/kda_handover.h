@@ -27,12 +27,12 @@ class OperandRounding {
   OperandRounding(const PreambleOptions& options, const Shape& shape, const ConsumerOptions& consumer)
       : options_(options), shape_(shape), forward_(consumer.forward) {}
 
-  void apply(const PlacedTile& place, ChunkOperands& operands) const;
+  void apply(const PlacedTile& place, const PreambleChunk& chunk, ChunkOperands& operands) const;
 
  private:
   const HostTensor* handed_over(const std::string& name) const;
-  /// `values` holds value * 2^(-anchor_sign * anchor); the stored number is value * 2^stored_exponent.
-  void round_matrix(const std::string& name, int64_t stored_exponent, int anchor_sign, const PlacedTile& place,
+  /// `values` holds value * 2^(-sign * operands.anchor); the stored number is value * 2^(sign * chunk.stored_anchor).
+  void round_matrix(const std::string& name, int sign, const PlacedTile& place, const PreambleChunk& chunk,
                     const ChunkOperands& operands, std::vector<double>& values) const;
 
   const PreambleOptions& options_;

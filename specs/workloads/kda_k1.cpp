@@ -64,8 +64,9 @@ class KdaK1Workload : public Workload {
       for (PlacedTile place : places)
         for (place.head = 0; place.head < shape.heads; ++place.head) {
           PreambleChunk chunk = run_preamble(options, inputs, shape, place.tile, place.head);
+          take_stored_anchors(options, consumer.anchors, shape, place.number, place.head, chunk);
           ChunkOperands operands = exact_operands(options, chunk);
-          if (consumer.bf16_operands) rounding.apply(place, operands);
+          if (consumer.bf16_operands) rounding.apply(place, chunk, operands);
           ChunkGradient gradient = handed_gradient(options, shape, place, chunk, operands, upstream);
           accumulate_gradients(options, inputs, shape, place.tile, place.head, chunk, gradient, gradients);
         }
@@ -97,14 +98,15 @@ class KdaK1Workload : public Workload {
     return {{"ddt_bias", {"dg_raw", bias}}, {"dA_log", {"dg_raw", rate}}};
   }
 
-  std::vector<std::map<std::string, std::string>> hand_over_forms() const override {
+  std::vector<std::map<std::string, std::string>> hand_over_forms(const Problem& problem) const override {
+    const std::string anchor = preamble_options(problem).static_anchor_serves(problem.shape.chunk) ? "static" : "subchunk";
     std::vector<std::map<std::string, std::string>> forms;
     for (const std::string handover : {"raw", "premult"})
       for (const std::string diagonal : {"0", "1"})
         for (const std::string storage : {"f32", "fp16row", "bf16"}) {
           if (handover == "raw" && storage == "fp16row") continue;
           std::map<std::string, std::string> form{{"handover", handover}, {"gt", "k2"}, {"diag", diagonal}, {"upstream", storage}};
-          form["anchor"] = handover == "raw" ? "static" : "none";
+          form["anchor"] = handover == "raw" ? anchor : "none";
           // What is no row of features costs next to nothing, and much if it is rounded.
           form["upstream.g_T"] = form["upstream.beta"] = "f32";
           if (diagonal == "1") form["upstream.qk"] = "f32";
@@ -155,10 +157,11 @@ class KdaK1Workload : public Workload {
         for (PlacedTile& place : places) {
           place.head = head;
           chunks.push_back(run_preamble(options, inputs, shape, place.tile, head));
+          take_stored_anchors(options, consumer.anchors, shape, place.number, head, chunks.back());
           operands.push_back(exact_operands(options, chunks.back()));
           set_output_cotangent(output_cotangent, shape, place.tile, head, operands.back());
           if (handed_over && options.diagonal) split_diagonal(options, chunks.back(), operands.back());
-          if (rounded) rounding.apply(place, operands.back());
+          if (rounded) rounding.apply(place, chunks.back(), operands.back());
         }
         std::vector<ChunkCotangents> cotangents;
         run_kda_k2(operands, shape.dim, rounded, cotangents);

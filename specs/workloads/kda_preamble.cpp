@@ -9,6 +9,7 @@
 namespace kdagen {
 namespace {
 
+constexpr int64_t subchunk_rows = 16;  // as the compiler cuts chunks
 constexpr double log2e = std::numbers::log2e;
 
 struct Sigmoid {
@@ -54,6 +55,10 @@ const std::vector<double>& values(const Tensors& tensors, const std::string& nam
 
 }  // namespace
 
+bool PreambleOptions::static_anchor_serves(int64_t chunk) const {
+  return static_cast<double>(chunk) * std::fabs(lower_bound) * log2e / 2 + 1 <= 126;
+}
+
 PreambleOptions preamble_options(const Problem& problem) {
   PreambleOptions options;
   options.lower_bound = problem.options.number("lower_bound", options.lower_bound);
@@ -62,11 +67,13 @@ PreambleOptions preamble_options(const Problem& problem) {
   options.handover = choice(problem, "handover", {"raw", "premult", "premult4", "fused"});
   options.pure = choice(problem, "gt", {"k2", "pure"}) == "pure";
   options.diagonal = choice(problem, "diag", {"0", "1"}) == "1";
-  options.anchored = choice(problem, "anchor", {"none", "static"}) == "static";
+  const std::string anchor = choice(problem, "anchor", {"none", "static", "subchunk"});
+  options.anchored = anchor != "none";
+  options.subchunk = anchor == "subchunk" ? subchunk_rows : 0;
   if (options.pure && (options.handover == "premult" || options.handover == "fused"))
     throw UsageError("option gt=pure: handover=" + options.handover + " is gt=k2; use handover=raw or premult4");
   if (options.anchored)
-    options.anchor = std::lrint(problem.shape.chunk * std::fabs(options.lower_bound) * log2e / 2);
+    options.anchor = std::lrint(static_cast<double>(options.subchunk ? options.subchunk : problem.shape.chunk) * std::fabs(options.lower_bound) * log2e / 2);
   return options;
 }
 
@@ -80,7 +87,7 @@ PreambleChunk run_preamble(const PreambleOptions& options, const Tensors& inputs
 
   PreambleChunk chunk;
   chunk.rows = rows;
-  for (auto* matrix : {&chunk.q_n, &chunk.k_n, &chunk.sigmoid_slope, &chunk.g_c}) matrix->resize(rows * dim);
+  for (auto* matrix : {&chunk.q_n, &chunk.k_n, &chunk.sigmoid_slope, &chunk.g_c, &chunk.stored_anchor}) matrix->resize(rows * dim);
   for (auto* column : {&chunk.q_inv, &chunk.k_inv, &chunk.beta, &chunk.beta_slope}) column->resize(rows);
   chunk.g_T.assign(dim, 0.0);
   for (int64_t r = 0; r < rows; ++r) {
@@ -92,6 +99,8 @@ PreambleChunk run_preamble(const PreambleOptions& options, const Tensors& inputs
       chunk.sigmoid_slope[r * dim + d] = gate.slope;
       chunk.g_T[d] += options.lower_bound * log2e * gate.value;
       chunk.g_c[r * dim + d] = chunk.g_T[d];
+      const int64_t before = options.subchunk ? r / options.subchunk * options.subchunk - 1 : -1;
+      chunk.stored_anchor[r * dim + d] = static_cast<double>(options.anchor) - (before < 0 ? 0 : std::rint(chunk.g_c[before * dim + d]));
     }
     Sigmoid beta = sigmoid(beta_raw[row]);
     chunk.beta[r] = beta.value;
@@ -99,6 +108,17 @@ PreambleChunk run_preamble(const PreambleOptions& options, const Tensors& inputs
     chunk.v.insert(chunk.v.end(), &v[row * dim], &v[row * dim] + dim);
   }
   return chunk;
+}
+
+void take_stored_anchors(const PreambleOptions& options, const Tensors* anchors, const Shape& shape, int64_t tile_number,
+                         int64_t head, PreambleChunk& chunk) {
+  if (!anchors || options.subchunk == 0) return;
+  const std::vector<double>& stored = values(*anchors, "q_d_anchor");
+  const int64_t parts = (shape.chunk + options.subchunk - 1) / options.subchunk;
+  for (int64_t i = 0; i < chunk.rows * shape.dim; ++i) {
+    const int64_t part = i / shape.dim / options.subchunk, d = i % shape.dim;
+    chunk.stored_anchor[i] = stored.at(((tile_number * parts + part) * shape.heads + head) * shape.dim + d);
+  }
 }
 
 ChunkOperands exact_operands(const PreambleOptions& options, const PreambleChunk& chunk) {

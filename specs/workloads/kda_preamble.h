@@ -19,8 +19,12 @@ struct PreambleOptions {
   std::string handover = "raw";  ///< raw, premult, premult4 or fused
   bool pure = false;             ///< gt=pure: dg_T is the plain cotangent of g_T
   bool diagonal = false;         ///< diag=1: M's diagonal is an output of its own
-  bool anchored = false;         ///< anchor=static
-  int64_t anchor = 0;            ///< n: q_d, k_d are stored times 2^n, k_i times 2^-n; 0 unless anchored
+  bool anchored = false;         ///< anchor=static or subchunk
+  int64_t subchunk = 0;          ///< rows of a sub-chunk with anchor=subchunk, else 0
+  int64_t anchor = 0;            ///< n: see PreambleChunk::stored_anchor; 0 unless anchored
+
+  /// Whether one n keeps the exponents of a chunk inside a float, with a power of two to spare.
+  bool static_anchor_serves(int64_t chunk) const;
 };
 /// Throws UsageError on values that kda_k1 does not have, and on gt=pure with premult or fused.
 PreambleOptions preamble_options(const Problem& problem);
@@ -33,11 +37,17 @@ struct PreambleChunk {
   std::vector<double> sigmoid_slope;  ///< sigmoid'(a (g_raw + dt_bias))
   std::vector<double> g_c;
   std::vector<double> g_T;             ///< [dim]
+  /// [rows, dim] s: q_d, k_d are stored times 2^s, k_i times 2^-s. n, or by sub-chunk n - rint(g_c of the row before it).
+  std::vector<double> stored_anchor;
   std::vector<double> beta, beta_slope;  ///< [rows] sigmoid and sigmoid' of beta_raw
   std::vector<double> v;
 };
 PreambleChunk run_preamble(const PreambleOptions& options, const Tensors& inputs, const Shape& shape, const Tile& tile,
                            int64_t head);
+
+/// Replaces the chunk's own anchors by those that were stored (q_d_anchor), if they are by sub-chunk and given.
+void take_stored_anchors(const PreambleOptions& options, const Tensors* anchors, const Shape& shape, int64_t tile_number,
+                         int64_t head, PreambleChunk& chunk);
 
 /// The exact operands of the consumer, anchored per feature at rint(g_T/2).
 ChunkOperands exact_operands(const PreambleOptions& options, const PreambleChunk& chunk);

@@ -74,8 +74,9 @@ std::vector<int64_t> dense_shape(const Declaration& declaration, const Shape& sh
   std::sort(axes.begin(), axes.end());
   std::vector<int64_t> result;
   for (AxisRole role : axes) {
-    if (role == AxisRole::rows) result.insert(result.end(), {shape.batch, shape.tokens()});
+    if (role == AxisRole::rows && declaration.every == 0) result.insert(result.end(), {shape.batch, shape.tokens()});
     if (role == AxisRole::chunk) result.push_back(shape.capacity());
+    if (role == AxisRole::chunk && declaration.every > 0) result.push_back((shape.chunk + declaration.every - 1) / declaration.every);
     if (role == AxisRole::head) result.push_back(shape.heads);
     if (role == AxisRole::feature) result.push_back(shape.dim);
   }

@@ -54,10 +54,13 @@ struct Declaration {
   std::vector<AxisRole> axes;
   bool is_param = false;
   bool optional = false;
+  int64_t every = 0;  ///< not 0, with axes rows and chunk: a row of each sub-chunk of so many rows, [capacity, sub-chunks, ...]
   double lower = -std::numeric_limits<double>::infinity();
   double upper = std::numeric_limits<double>::infinity();
 
   bool has(AxisRole role) const;
+  /// Integers of the forward: anchors, which have no cotangent.
+  bool is_integer() const { return dtype == "i32"; }
 };
 
 /// Dense values in canonical order: rows tensors [B,T,H,D] / [B,T,H] (B = 1 when packed), per-chunk tensors

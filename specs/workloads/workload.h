@@ -45,6 +45,9 @@ struct ConsumerOptions {
   /// The forward outputs that were really handed over (stored units). With bf16_operands the consumer multiplies these
   /// very numbers where it finds them; otherwise it rounds its own.
   const Tensors* forward = nullptr;
+  /// The anchors by sub-chunk that were really stored, by tensor name: cotangents belong to numbers stored with these. Where it
+  /// is null the consumer has its own.
+  const Tensors* anchors = nullptr;
   /// log2 magnitude of each output's exponential factors, by output name (same shape as the output, or one value).
   /// Only the generic workload reads it: cotangent = N(0,1) * 2^-exponent, as far as floats reach.
   const Tensors* exponents = nullptr;
@@ -104,8 +107,9 @@ class Workload {
     return {};
   }
 
-  /// The forms in which the consumer may hand over its gradients, each as options of the spec and the compiler.
-  virtual std::vector<std::map<std::string, std::string>> hand_over_forms() const { return {}; }
+  /// The forms in which the consumer may hand over its gradients, each as options of the spec and the compiler; of the problem
+  /// the sizes and the other options count.
+  virtual std::vector<std::map<std::string, std::string>> hand_over_forms(const Problem& problem) const { return {}; }
 
   /// A bound of its own, on top of the general error analysis; `tensor` is an output or d<input>.
   virtual std::optional<DeclaredBound> bound(const Problem& problem, const std::string& regime,

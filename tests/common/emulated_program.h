@@ -58,7 +58,7 @@ struct CallSizes {
   runtime::OffsetType offsets = runtime::OffsetType::i32;
 };
 
-/// Where an element stands: `row` counts rows of [B*T], or tiles; h and d are 0 where the tensor lacks the axis.
+/// Where an element stands: `row` counts rows of [B*T], tiles, or the sub-chunks of all tiles; h and d are 0 where the tensor lacks the axis.
 struct At {
   int64_t row, h, d;
 };
@@ -155,26 +155,30 @@ class Call {
   At at(const std::string& name, int64_t i, const runtime::Dims& shape) const {
     const std::vector<runtime::DimRole> roles = this->roles(name);
     At where{0, 0, 0};
-    int64_t batch = 0;
+    int64_t batch = 0, parts = 1, part = 0;
     for (size_t k = roles.size(); k-- > 0; i /= shape[k]) {
       const int64_t index = i % shape[k];
       if (roles[k] == runtime::DimRole::batch) batch = index;
       if (roles[k] == runtime::DimRole::tokens || roles[k] == runtime::DimRole::tile) where.row = index;
+      if (roles[k] == runtime::DimRole::subchunk) parts = shape[k], part = index;
       if (roles[k] == runtime::DimRole::head) where.h = index;
       if (roles[k] == runtime::DimRole::feature) where.d = index;
     }
-    where.row += batch * problem_.tokens;
+    where.row = (where.row + batch * problem_.tokens) * parts + part;
     return where;
   }
   int64_t element(const std::string& name, const At& where) const {
     const std::vector<runtime::DimRole> roles = this->roles(name);
     const runtime::Dims& shape = tensors_.at(name).shape;
-    int64_t index = 0;
+    int64_t index = 0, parts = 1;
+    for (size_t k = 0; k < roles.size(); ++k)
+      if (roles[k] == runtime::DimRole::subchunk) parts = shape[k];
     for (size_t k = 0; k < roles.size(); ++k) {
       index *= shape[k];
       if (roles[k] == runtime::DimRole::batch) index += where.row / problem_.tokens;
       if (roles[k] == runtime::DimRole::tokens) index += where.row % problem_.tokens;
-      if (roles[k] == runtime::DimRole::tile) index += where.row;
+      if (roles[k] == runtime::DimRole::tile) index += where.row / parts;
+      if (roles[k] == runtime::DimRole::subchunk) index += where.row % parts;
       if (roles[k] == runtime::DimRole::head) index += where.h;
       if (roles[k] == runtime::DimRole::feature) index += where.d;
     }

@@ -15,6 +15,7 @@ import subprocess
 import sys
 
 LIMIT = 1e-5
+SUBCHUNK = 16
 SETTINGS = "operands=exact out=f32 grads=f32".split()
 
 
@@ -52,18 +53,25 @@ def error_of_dk(kdagen, chunk, bound, anchor, scale):
     return found[0]["ok"], math.nan if error is None else error
 
 
+def cells_of_table():
+    bounds = (-5, -4, -3, -2, -1)
+    yield from itertools.product(("none", "static"), (16, 32, 64), bounds)
+    yield from itertools.product(("subchunk",), (32, 64), (-12, -10, *bounds))  # a chunk of 16 is one sub-chunk
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("kdagen")
     options = parser.parse_args()
     scales = (1.0, 1e-3, 1e-6, 1e-9)
     wrong = judged = 0
-    for anchor, chunk, bound in itertools.product(("none", "static"), (16, 32, 64), (-5, -4, -3, -2, -1)):
+    for anchor, chunk, bound in cells_of_table():
+        rows = SUBCHUNK if anchor == "subchunk" else chunk  # summed between anchors
         cells = []
         for scale in scales:
             safe = is_safe(options.kdagen, chunk, bound, anchor, scale)
             # A row less or more, as the sum of the same rows at another bound: chunks come in eights.
-            less, more = (is_safe(options.kdagen, chunk, bound * (chunk + row) / chunk, anchor, scale) for row in (-1, 1))
+            less, more = (is_safe(options.kdagen, chunk, bound * (rows + row) / rows, anchor, scale) for row in (-1, 1))
             near = less != more
             ok, error = error_of_dk(options.kdagen, chunk, bound, anchor, scale)
             good = not near and (error <= LIMIT and ok if safe else not (error <= LIMIT) and not ok)

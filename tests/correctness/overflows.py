@@ -75,6 +75,8 @@ def followed(advice, spec, given):
         return [{**given, "strength": limit[1]}]
     if advice == "a static anchor on the output (stored as value*2^n)":
         return [{**given, "anchor": "static"}]
+    if advice == "anchors by sub-chunk on the output (stored as value*2^n, n for every 16 rows)":
+        return [{**given, "anchor": "subchunk"}]
     if advice == "bounds(lower, upper) on gate":
         return [{**given, "gate": "declared", "bound": few}]
     if advice == "a bounded gate (a constant times sigmoid)":

@@ -65,7 +65,8 @@ TEST(RangeRefusal, NamesWhatWouldPass) {
   EXPECT_THAT(message, AllOf(HasSubstr("compiler_ranges.cpp:"), HasSubstr(": error: 2^(-G) may overflow"),
                              HasSubstr("461.66"), HasSubstr("limit 128"), HasSubstr("chunk=16 (limit 17)"),
                              HasSubstr("bound >= -1.364"), HasSubstr("64 rows")));
-  EXPECT_THAT(message, Not(HasSubstr("anchor"))) << "half of 461 is still too much";
+  EXPECT_THAT(message, Not(HasSubstr("static anchor"))) << "half of 461 is still too much";
+  EXPECT_THAT(message, HasSubstr("anchors by sub-chunk on the output")) << "half of 16 rows is 58";
   EXPECT_THAT(refusal(Decay{-1}, {{"chunk", "32"}}), HasSubstr("static anchor"));
 }
 
@@ -81,6 +82,27 @@ TEST(RangeRefusal, StaticAnchorDoublesTheRange) {
   EXPECT_EQ(refusal(Decay{-1, "static"}, {{"chunk", "32"}}), "");
   EXPECT_EQ(refusal(Decay{-1, "static"}, {{"chunk", "32"}}, true), "");
   EXPECT_NE(refusal(Decay{-1, "static"}, {{"chunk", "64"}}), "");
+}
+
+TEST(RangeRefusal, AnchorsBySubchunkServeAnyChunk) {
+  for (bool backward : {false, true})
+    for (auto chunk : {"24", "32", "64", "128"}) {
+      for (int sign : {-1, 1}) EXPECT_EQ(refusal(Decay{sign, "subchunk"}, {{"chunk", chunk}}, backward), "") << chunk;
+      EXPECT_EQ(refusal(Decay{-1, "subchunk"}, {{"chunk", chunk}, {"bound", "-10.87"}}, backward), "") << chunk;
+    }
+}
+
+// Whatever the refusal advises passes.
+TEST(RangeRefusal, AdviceOnAnchorsBySubchunkPasses) {
+  EXPECT_THAT(refusal(Decay{-1, "subchunk"}), AllOf(HasSubstr("compiler_ranges.cpp:"), HasSubstr("one sub-chunk of 16"), HasSubstr("pass anchor static")));
+  EXPECT_EQ(refusal(Decay{-1, "static"}), "");
+  const std::string strong = refusal(Decay{-1, "subchunk"}, {{"chunk", "64"}, {"bound", "-12"}});
+  EXPECT_THAT(strong, AllOf(HasSubstr("may overflow: the exponent reaches 139.5"), HasSubstr("bound >= -10.89"), Not(HasSubstr("chunk=")), Not(HasSubstr("a static anchor"))));
+  EXPECT_EQ(refusal(Decay{-1, "subchunk"}, {{"chunk", "64"}, {"bound", "-10.89"}}), "");
+  const std::string none = refusal(Decay{-1}, {{"chunk", "64"}, {"bound", "-10.7"}});
+  EXPECT_THAT(none, HasSubstr("anchors by sub-chunk on the output"));
+  EXPECT_EQ(refusal(Decay{-1, "subchunk"}, {{"chunk", "64"}, {"bound", "-10.7"}}), "");
+  EXPECT_THAT(refusal(Decay{-1}, {{"chunk", "64"}, {"bound", "-12"}}), Not(HasSubstr("anchor")));
 }
 
 /// The largest chunk whose dk was measured to be right to 1e-5 with every gate at its bound, by lower_bound -5 .. -1
@@ -128,6 +150,18 @@ Spec unbounded(const Options& o) {
   Value G = s.let("G", cumsum(-softplus(gate), t));
   s.output("y", x * exp2(-G));
   return s;
+}
+
+TEST(RangeRefusal, AnchorsNeedABoundInsideASubchunk) {
+  auto make = [](const Options& o) {
+    Spec s("unbounded", "x 2^-G, softplus gate", o);
+    Axis t = s.rows("t"), h = s.heads("h"), d = s.features("d");
+    Value x = s.input("x", {t, h, d}), gate = s.input("gate", {t, h, d});
+    s.output("y", x * exp2(-s.let("G", cumsum(-softplus(gate), t)))).anchor("subchunk");
+    return s;
+  };
+  EXPECT_THAT(refusal(make, {{"chunk", "64"}}), AllOf(HasSubstr("output 'y' cannot be anchored"), HasSubstr("G has no bounds inside a sub-chunk of 16 rows"),
+                                                       HasSubstr("bound the gate, or store the exponent itself")));
 }
 
 // T002

@@ -72,6 +72,33 @@ TEST(ManifestErrors, NameTheField) {
   EXPECT_THAT(refusal_with("/launches", json::array()), HasSubstr("manifest.launches"));
 }
 
+TEST(ManifestErrors, Anchors) {
+  json manifest = json::parse(sample_manifest_text);
+  json anchors = manifest["tensors"][5];  // dx, an output with rows
+  anchors["name"] = "x_anchor", anchors["role"] = "output", anchors["dtype"] = "i32", anchors["subchunk_rows"] = 16;
+  manifest["tensors"].push_back(anchors);
+  manifest["tensors"][5]["anchor_tensor"] = "x_anchor";
+  manifest["tensors"][5]["anchor_sign"] = -1;
+  manifest["arguments"].push_back({{"name", "x_anchor"}, {"kind", "tile"}, {"tensor", "x_anchor"}});
+  ASSERT_EQ(refusal(manifest.dump()), "");
+  const Manifest read = load_manifest(manifest.dump());
+  EXPECT_EQ(read.tensors[5].anchor_tensor, "x_anchor");
+  EXPECT_EQ(read.tensors[5].anchor_sign, -1);
+  EXPECT_EQ(read.tensors.back().subchunk_rows, 16);
+  EXPECT_EQ(dump_manifest(load_manifest(dump_manifest(read))), dump_manifest(read));
+  auto with = [&](const char* pointer, const json& value) {
+    json changed = manifest;
+    changed[json::json_pointer(pointer)] = value;
+    return refusal(changed.dump());
+  };
+  EXPECT_THAT(with("/tensors/5/anchor_tensor", "x"), HasSubstr("no i32 tensor with a row of each sub-chunk"));
+  EXPECT_THAT(with("/tensors/5/anchor_sign", 0), HasSubstr("expected 1 or -1"));
+  EXPECT_THAT(with("/tensors/7/dtype", "f32"), HasSubstr("no i32 tensor"));
+  EXPECT_THAT(with("/tensors/7/subchunk_rows", 0), HasSubstr("subchunk_rows"));
+  EXPECT_THAT(with("/tensors/0/subchunk_rows", 16), HasSubstr("only a written tensor with rows"));
+  EXPECT_THAT(with("/arguments/0/kind", "tile"), HasSubstr("expected \"rows\""));
+}
+
 TEST(ManifestErrors, TextThatIsNoJson) {
   EXPECT_THAT(refusal(""), HasSubstr("not valid JSON"));
   EXPECT_THAT(refusal(std::string(100000, '[')), HasSubstr("nested deeper"));

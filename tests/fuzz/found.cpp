@@ -185,6 +185,17 @@ TEST(FoundByRandomSpecs, ARowSumScannedInALaterSweep) {
   EXPECT_TRUE(report.pass()) << to_text(report);
 }
 
+// Of outputs that repeat the same input, one may lie in its memory.
+TEST(FoundByRandomSpecs, ThreeOutputsRepeatAnInput) {
+  const CheckReport report = checked(
+      [](Spec& s, const Options&, Axis t, Axis h, Axis d) {
+        Value x = s.input("x", {t, h, d});
+        for (const char* name : {"y0", "y1", "y2"}) s.output(name, x).dtype(f32);
+      },
+      "f32", {}, "emulator");
+  EXPECT_TRUE(report.pass()) << to_text(report);
+}
+
 // A difference across a jump says nothing of the branch taken.
 TEST(FoundByRandomSpecs, AJumpBesideTheBasePoint) {
   const CheckReport report = checked(

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "codegen/pipeline.h"
+#include "tools/fuzz/features.h"
 #include "tools/fuzz/sketch.h"
 #include "tools/spec_source.h"
 
@@ -87,6 +88,25 @@ TEST(RandomSpecs, ReachEveryExpressionAndEveryRewrite) {
   for (const char* option : {"dtype=bf16", "dtype=fp16", "dtype=f32", "out=fp16", "grads=fp16", "layout=htd", "upstream=fp16row",
                              "upstream_layout=tile", "operands=exact", "operands=rounded", "scan=fixed", "scan=float", "save"})
     EXPECT_GT(option_values[option], 0) << option;
+}
+
+/// What a campaign claims to cover: every op of the graph, tensors of every kind, and the ways values are used.
+TEST(RandomSpecs, ReachEveryOpAndEveryUse) {
+  std::map<std::string, int> counts;
+  for (uint64_t seed = 1; seed <= 600; ++seed)
+    for (const std::string& feature : features_of(sketch_of_seed(seed))) ++counts[feature];
+  for (const char* op : {"input", "param", "constant", "neg", "exp", "exp2", "log", "log1p", "sqrt", "rsqrt", "sigmoid", "softplus", "tanh", "relu",
+                         "abs", "add", "sub", "mul", "div", "pow", "min", "max", "less", "less_equal", "equal", "select", "clamp", "round", "detach",
+                         "cumsum", "cumsum, reverse", "cumsum, exclusive", "cumsum, exclusive, reverse", "total", "last", "shift", "index", "isnan",
+                         "sum over d", "sum over t", "sum over t, d", "max_reduce over d", "max_reduce over t", "max_reduce over t, d"})
+    EXPECT_GT(counts[std::string("op ") + op], 0) << op;
+  for (const char* feature :
+       {"input [t, h, d]", "input [t, h]", "param [h, d]", "param [h]", "param [d]", "param []", "input f32", "input bf16", "input fp16", "optional input",
+        "optional param", "optional tensors left out", "optional tensors given", "bounded input", "bounded param", "output [t, h, d]", "output [t, h]",
+        "output [h, d]", "output [h]", "output f32", "output bf16", "output fp16", "an output with a cotangent unit", "an output that repeats an input",
+        "two outputs of one value", "value used several times", "input used several times", "param used several times", "several scans",
+        "scans in both directions", "saved values", "packed sequences", "batch rows of equal length", "an empty sequence"})
+    EXPECT_GT(counts[feature], 0) << feature;
 }
 
 TEST(RandomSpecs, AFailureBecomesASmallSpec) {

@@ -202,3 +202,28 @@ kda.kernel "saved" "fwd" axes #axes parallel ["b", "n", "h"] sequential [] optio
 // FIXED-LABEL: "end"
 kda.kernel "end" "fwd" axes #axes parallel ["b", "n", "h"] sequential [] options {} {
 }
+
+// anchors by sub-chunk: the boundary, its nearest integer and the difference stay integers; the anchor itself is read as a float
+kda.kernel "anchored" "fwd" axes #long parallel ["b", "n", "h"] sequential [] options {} {
+  %g = kda.input "g" role "input" storage f32 {lower = -7.25 : f64, upper = 0.0 : f64} : !f
+  %s = kda.scan %g over "t" exclusive false reverse false : (!f) -> !f
+  %b = kda.boundary %s over "t" every 16 : (!f) -> !f
+  %r = kda.rint %b : (!f) -> !f
+  %n = kda.constant 58.0 [] : !k
+  %a = kda.sub %n, %r : (!k, !f) -> !f
+  %x = kda.add %s, %a : (!f, !f) -> !f
+  %e = kda.exp2 %x : (!f) -> !f
+  kda.output %e as "e" role "output" storage f32 axes ["b", "n", "t", "h", "d"] : !f
+  kda.output %a as "a" role "output" storage i32 axes ["b", "n", "t", "h", "d"] {every = 16 : i64} : !f
+}
+// CHECK-LABEL: "anchored"
+// CHECK: %[[S:.*]] = kda.scan {{.*}} !kda.fixed<22>>
+// CHECK-NEXT: %[[B:.*]] = kda.boundary %[[S]] {{.*}} !kda.fixed<22>>
+// CHECK-NEXT: %[[R:.*]] = kda.rint %[[B]] {{.*}} !kda.fixed<22>>
+// CHECK-NEXT: %[[N:.*]] = kda.constant {{.*}} !kda.fixed<22>>
+// CHECK-NEXT: %[[A:.*]] = kda.sub %[[N]], %[[R]]
+// CHECK-NEXT: %[[READ:.*]] = kda.from_fixed %[[A]]
+// CHECK-NEXT: %[[X:.*]] = kda.add %[[S]], %[[A]]
+// CHECK-NEXT: %[[E:.*]] = kda.exp2 %[[X]]
+// CHECK-NEXT: kda.output %[[E]] as "e"
+// CHECK-NEXT: kda.output %[[READ]] as "a"

@@ -25,7 +25,7 @@ static Spec decays(const Options& o) {
   Axis t = s.rows("t"), h = s.heads("h"), d = s.features("d");
   const std::string form = o.choice("form", "decay", {"decay", "inverse", "inverse_exclusive", "to_end", "to_end_exclusive",
                                                       "masked_difference", "masked_capped", "apart"});
-  const std::string anchor = o.choice("anchor", "none", {"none", "static"});
+  const std::string anchor = o.choice("anchor", "none", {"none", "static", "subchunk"});
   Value x = s.input("x", {t, h, d});
   Value g = s.let("g", gate_of(s, o, t, h, d)), G = s.let("G", cumsum(g, t)), G_T = s.let("G_T", total(g, t));
   Value before = s.let("before", cumsum(g, t, {.exclusive = true}));

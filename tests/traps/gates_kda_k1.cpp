@@ -154,7 +154,7 @@ TEST(KdaGates, T008NatsAndLog2Units) {
 }
 
 TEST(KdaGates, T011NothingFromTheFuture) {
-  for (const char* anchor : {"none", "static"}) {  // there are no others
+  for (const char* anchor : {"none", "static"}) {  // by sub-chunk: the next test
     SCOPED_TRACE(anchor);
     const KdaConstants constants{16, 128, -5};
     EmulatedProgram program("kda_k1", constants.settings({{"anchor", anchor}}));
@@ -175,5 +175,44 @@ TEST(KdaGates, T011NothingFromTheFuture) {
     for (const char* name : {"dq", "dk", "dg_raw"})
       for (int64_t h = 0; h < 4; ++h)
         for (int64_t d = 0; d < 128; ++d) ASSERT_EQ((*b)(name, 21, h, d), 0) << name;
+  }
+}
+
+// An anchor by sub-chunk is made of the rows before it: whatever row changes, no bit before it does, the anchor of its own
+// sub-chunk included; the next one does change, or there would be nothing to see.
+TEST(KdaGates, T011NoAnchorFromTheFuture) {
+  constexpr int64_t chunk = 32, rows = chunk + 18, heads = 1, dim = 64;
+  for (const char* scan : {"fixed", "float"}) {
+    const KdaConstants constants{chunk, dim, -5};
+    EmulatedProgram program("kda_k1", constants.settings({{"anchor", "subchunk"}, {"scan", scan}}));
+    for (const int64_t changed : {0, 15, 16, 31, 40, 48}) {
+      SCOPED_TRACE(fmt::format("scan={} row {}", scan, changed));
+      const auto run = [&](double gate) {
+        auto call = std::make_unique<Call>(program, CallSizes{1, rows, heads});
+        call->set("g_raw", [=](const At& at) { return at.row == changed ? gate : std::sin(static_cast<double>(at.row * 7 + at.d * 3 + at.h)); });
+        call->set("A_log", [](const At& at) { return 0.4 + 0.7 * static_cast<double>(at.h); });
+        for (const char* name : {"dq_d", "dk_d", "dk_i"})
+          call->set(name, [=](const At& at) { return at.row < changed ? std::cos(static_cast<double>(at.row + at.d)) : 0; });
+        call->set("dk_r", [=](const At& at) { return at.row < changed / chunk * chunk ? 0.5 : 0; });
+        call->set("dg_T", [=](const At& at) { return at.row < changed / chunk ? 0.25 : 0; });
+        call->forward().backward();
+        return call;
+      };
+      const auto a = run(-3), b = run(9);
+      const int64_t parts = chunk / 16, first_free = changed / 16 + 1;  // sub-chunks up to the changed row's own
+      bool later_anchors_change = false;
+      for (int64_t h = 0; h < heads; ++h)
+        for (int64_t d = 0; d < dim; ++d) {
+          for (int64_t part = 0; part < first_free; ++part)
+            ASSERT_EQ((*a)("q_d_anchor", part, h, d), (*b)("q_d_anchor", part, h, d)) << "sub-chunk " << part;
+          for (int64_t part = first_free; part < 2 * parts; ++part)
+            later_anchors_change |= (*a)("q_d_anchor", part, h, d) != (*b)("q_d_anchor", part, h, d);
+          for (const char* name : {"q_d", "k_d", "k_i", "dq", "dk", "dg_raw"})
+            for (int64_t row = 0; row < changed; ++row)
+              ASSERT_EQ((*a)(name, row, h, d), (*b)(name, row, h, d)) << name << " row " << row;
+          for (const char* name : {"dq", "dk", "dg_raw"}) ASSERT_EQ((*b)(name, changed, h, d), 0) << name;
+        }
+      EXPECT_EQ(later_anchors_change, changed % chunk < 16) << "the second sub-chunk of its tile";
+    }
   }
 }

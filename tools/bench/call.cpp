@@ -87,9 +87,12 @@ void DeviceCall::add(const runtime::Manifest& manifest, const runtime::TensorInf
   const int64_t elements = runtime::element_count(shape), bytes = elements * runtime::size_of(info.dtype);
   if (share && !info.may_alias.empty()) {
     const auto input = std::find_if(tensors_.begin(), tensors_.end(), [&](const auto& t) { return t.name == info.may_alias; });
-    tensors_.push_back({info.name, input->data, info.dtype, shape, input->strides, ordinal});
-    bytes_ -= bytes;
-    return;
+    const bool taken = std::count_if(tensors_.begin(), tensors_.end(), [&](const auto& t) { return t.data == input->data; }) > 1;
+    if (!taken) {  // by another output that repeats it
+      tensors_.push_back({info.name, input->data, info.dtype, shape, input->strides, ordinal});
+      bytes_ -= bytes;
+      return;
+    }
   }
   memory_.emplace_back(ordinal, std::max<int64_t>(bytes, 1));
   if (info.direction == runtime::Direction::in) patterns.fill(memory_.back(), info, elements);

@@ -8,6 +8,7 @@
 #include <fmt/ranges.h>
 #include <kdagen/error.h>
 
+#include "tools/check/anchors.h"
 #include "tools/check/bits.h"
 #include "tools/check/comparison.h"
 #include "tools/check/cotangents.h"
@@ -25,7 +26,8 @@ class Checker {
         forward_(request.graph, Direction::fwd, request.options),
         backward_(request.graph, Direction::bwd, request.options),
         problem_(problem_of(request.graph, forward_.kernel(Stage::kda), request.shape)),
-        workload_(find_workload(problem_.spec)) {
+        workload_(find_workload(problem_.spec)),
+        anchors_(forward_.kernel(Stage::kda), problem_.shape) {
     problem_.shape.validate();
     report_.spec = problem_.spec;
     report_.on = request.on;
@@ -100,7 +102,7 @@ class Checker {
   }
 
   bool needs_forward_outputs() const {
-    return request_.backward && (consumer_.bf16_operands || !request_.options.save.empty());
+    return request_.backward && (consumer_.bf16_operands || anchors_.any() || !request_.options.save.empty());
   }
 
   /// A text that breaks the rules of the machine writes nothing: every output is then absent.
@@ -184,12 +186,13 @@ class Checker {
     }
     const Reference reference{tensors_of(std::move(unrewritten.tensors), kernel, problem_.shape),
                               std::move(unrewritten.errors), {}, {}};
+    Tensors actual = tensors_of(std::move(rewritten.tensors), kernel, problem_.shape);
+    if (direction == "fwd") anchors_.restate_outputs(actual, reference.tensors);
     ComparisonOptions options;
     options.factor = f64_factor;
     options.storage = "f64";
     CheckRun run = new_run(direction, regime, "f64", "float64 rewritten against unrewritten");
-    run.outputs = compare_outputs(problem_, workload_, reference,
-                                  tensors_of(std::move(rewritten.tensors), kernel, problem_.shape), kernel, options);
+    run.outputs = compare_outputs(problem_, workload_, reference, actual, kernel, options);
     report_.runs.push_back(std::move(run));
   }
 
@@ -206,7 +209,10 @@ class Checker {
     options.regime = regime;
     options.factor = error_factor;
     CheckRun run = new_run("fwd", regime, request_.options.grads, subject_name() + " against float64");
-    run.outputs = compare_outputs(problem_, workload_, reference, stored(forward_outputs_), rewritten, options);
+    Tensors actual = stored(forward_outputs_);
+    anchors_.restate_outputs(actual, reference.tensors);
+    run.outputs = compare_outputs(problem_, workload_, reference, actual, rewritten, options);
+    for (Verdict& verdict : anchors_.compare(reference.tensors, forward_outputs_)) run.outputs.push_back(std::move(verdict));
     add_run(std::move(run));
     check_bits("fwd", regime, request_.options.grads, forward_bits_.get(), inputs_, forward_outputs_);
   }
@@ -229,6 +235,7 @@ class Checker {
     kda::KernelOp forward = forward_.kernel(Stage::kda), backward = backward_.kernel(Stage::derived);
     ConsumerOptions consumer = consumer_;
     if (consumer.bf16_operands) consumer.forward = &forward_outputs;
+    if (anchors_.any()) consumer.anchors = &forward_outputs;
     Tensors exponents;
     const Workload& source = strange_ ? generic_workload() : workload_;
     if (!source.has_consumer()) {
@@ -257,15 +264,19 @@ class Checker {
     const Tensors all = backward_inputs();
     const evaluator::Arrays arrays = arrays_of(all), exact = with_exact_residuals(all);
     kda::KernelOp rewritten = backward_.kernel(Stage::rewritten), unrewritten = backward_.kernel(Stage::derived);
+    auto evaluated = [&](kda::KernelOp kernel, evaluator::Arrays inputs, bool obey_rounds) {
+      anchors_.restate_cotangents(inputs, forward_outputs_, kernel);
+      return evaluate_f64(kernel, inputs, shape, obey_rounds);
+    };
 
     // Rounded operands change the function on purpose, and stored residuals agree with one another only to a rounding:
     // then the kernel's reference is the rewritten program, which in turn must equal the unrewritten one without both.
     const bool rewritten_is_reference = rounded_ || !request_.options.save.empty();
-    Evaluation unrewritten_f64 = evaluate_f64(unrewritten, exact, shape, !rounded_);
-    Evaluation rewritten_f64 = evaluate_f64(rewritten, arrays, shape, true);
+    Evaluation unrewritten_f64 = evaluated(unrewritten, exact, !rounded_);
+    Evaluation rewritten_f64 = evaluated(rewritten, arrays, true);
     Reference reference{tensors_of(rewritten_is_reference ? rewritten_f64.tensors : reference_of(rewritten_f64, unrewritten_f64, error_factor), rewritten, shape),
                         rewritten_f64.errors, {}, {}};
-    if (rewritten_is_reference) rewritten_f64 = evaluate_f64(rewritten, exact, shape, !rounded_);
+    if (rewritten_is_reference) rewritten_f64 = evaluated(rewritten, exact, !rounded_);
     compare_f64("bwd", regime, rewritten, std::move(rewritten_f64), std::move(unrewritten_f64));
     reference.terms = workload_.parameter_terms(problem_, inputs_, reference.tensors, Oracle::kernel);
     judge_backward(regime, all, reference);
@@ -339,6 +350,7 @@ class Checker {
   std::unique_ptr<Compilation> f32_backward_;
   Problem problem_;
   const Workload& workload_;
+  const Anchors anchors_;
   std::vector<std::string> regimes_;
   bool rounded_ = false;
   /// No draw of the workload: some rows of the inputs are near zero, to show what an epsilon under a root does, and every

@@ -48,6 +48,7 @@ Declaration declaration_of(kda::KernelOp kernel, const evaluator::TensorInfo& in
   result.dtype = info.dtype;
   result.is_param = info.role == "param";
   result.optional = info.optional;
+  result.every = info.every;
   if (info.per_chunk) result.axes.push_back(AxisRole::chunk);
   for (const std::string& axis : info.axes) result.axes.push_back(axis_role(kernel, axis));
   return result;

@@ -16,14 +16,21 @@ struct Arguments {
   std::string format = "text";
 };
 
+/// How the stored number differs from the value.
+std::string note_of(kda::OutputOp output) {
+  if (output.getAnchor() != 0) return fmt::format("  stored * 2^{}", int64_t(output.getAnchor()));
+  if (auto anchor = output.getAnchorTensor()) return fmt::format("  stored * 2^{}{}", int64_t(output.getAnchorSign()) < 0 ? "-" : "", anchor->str());
+  return output.getEvery() > 0 ? fmt::format("  one row of each {}: [tiles, sub-chunks, ...]", int64_t(output.getEvery())) : "";
+}
+
 void print_storage(kda::KernelOp kernel) {
-  auto line = [](llvm::StringRef name, llvm::StringRef role, mlir::Type storage, int64_t anchor) {
+  auto line = [](llvm::StringRef name, llvm::StringRef role, mlir::Type storage, const std::string& note) {
     std::string type;
     llvm::raw_string_ostream(type) << storage;
-    fmt::print("  {:<14} {:<10} {}{}\n", name.str(), role.str(), type, anchor ? fmt::format("  stored * 2^{}", anchor) : "");
+    fmt::print("  {:<14} {:<10} {}{}\n", name.str(), role.str(), type, note);
   };
-  for (auto input : kernel.block().getOps<kda::InputOp>()) line(input.getTensor(), input.getRole(), input.getStorage(), 0);
-  for (auto output : kernel.block().getOps<kda::OutputOp>()) line(output.getTensor(), output.getRole(), output.getStorage(), output.getAnchor());
+  for (auto input : kernel.block().getOps<kda::InputOp>()) line(input.getTensor(), input.getRole(), input.getStorage(), "");
+  for (auto output : kernel.block().getOps<kda::OutputOp>()) line(output.getTensor(), output.getRole(), output.getStorage(), note_of(output));
 }
 
 /// How each sum over rows is made: as integers, or as floats in blocks of 8 rows.

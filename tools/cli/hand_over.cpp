@@ -14,7 +14,7 @@ namespace {
 
 struct Form {
   std::string options;
-  std::map<std::string, double> bytes;  ///< of each cotangent and row exponent, an element of a row
+  std::map<std::string, double> bytes;  ///< of each cotangent, row exponent and tensor of anchors, an element of a row
   std::vector<std::string> guarantees;
 };
 
@@ -47,7 +47,7 @@ std::vector<std::string> guarantees_of(const Problem& problem, const Workload& w
   return result;
 }
 
-double bytes_of(const std::string& dtype) { return dtype == "f32" ? 4 : dtype == "i8" ? 1 : 2; }
+double bytes_of(const std::string& dtype) { return dtype == "f32" || dtype == "i32" ? 4 : dtype == "i8" ? 1 : 2; }
 
 Form form_of(const SpecArguments& arguments, const std::map<std::string, std::string>& settings, const Workload& workload) {
   std::map<std::string, std::string> values = arguments.values();
@@ -67,6 +67,8 @@ Form form_of(const SpecArguments& arguments, const std::map<std::string, std::st
   const double elements = static_cast<double>(problem.shape.chunk * problem.shape.dim);
   for (const evaluator::TensorInfo& info : evaluator::tensors_of(backward.kernel(Stage::derived), instance_of(problem.shape)))
     if (info.role == "cotangent") form.bytes[info.name] = static_cast<double>(element_count(info.shape)) * bytes_of(info.dtype) / elements;
+  for (const evaluator::TensorInfo& info : evaluator::tensors_of(forward.kernel(Stage::kda), instance_of(problem.shape)))
+    if (info.every > 0) form.bytes[info.name] = static_cast<double>(element_count(info.shape)) * bytes_of(info.dtype) / elements;
   form.guarantees = guarantees_of(problem, workload, options);
   return form;
 }
@@ -76,9 +78,10 @@ Form form_of(const SpecArguments& arguments, const std::map<std::string, std::st
 std::string hand_over_table(const SpecArguments& arguments) {
   Compilation forward = arguments.compile(Direction::fwd);
   CompileOptions options;
-  const Workload& workload = find_workload(problem_of(arguments.graph(options), forward.kernel(Stage::kda), Shape()).spec);
+  const Problem asked = problem_of(arguments.graph(options), forward.kernel(Stage::kda), Shape());
+  const Workload& workload = find_workload(asked.spec);
   std::vector<Form> forms;
-  for (const auto& settings : workload.hand_over_forms()) forms.push_back(form_of(arguments, settings, workload));
+  for (const auto& settings : workload.hand_over_forms(asked)) forms.push_back(form_of(arguments, settings, workload));
   std::string text;
   for (const Form& form : forms) {
     double bytes = 0;

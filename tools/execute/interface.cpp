@@ -58,6 +58,9 @@ runtime::Manifest interface_of(kda::KernelOp kernel, const CompileOptions& optio
     tensor.dtype = runtime::dtype_from_name(info.dtype).value();
     tensor.axes = info.axes;
     tensor.optional = info.optional;
+    tensor.subchunk_rows = static_cast<int>(info.every);
+    tensor.anchor_tensor = info.anchor_tensor;
+    tensor.anchor_sign = static_cast<int>(info.anchor_sign);
     tensor.layout = layout_of(manifest, tensor, info.per_chunk, options);
     manifest.tensors.push_back(std::move(tensor));
   }

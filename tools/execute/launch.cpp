@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <set>
 #include <utility>
 
 namespace kdagen {
@@ -29,13 +30,15 @@ bool is_output(const runtime::Kernel& kernel, const runtime::TensorRef& tensor) 
   return info && info->direction == runtime::Direction::out && bytes_of(tensor) > 0;
 }
 
-/// Outputs that repeat an input move into its memory, if they are as large.
+/// Outputs that repeat an input move into its memory, if they are as large; the first of those that repeat the same.
 void share_memory(const runtime::Kernel& kernel, std::vector<runtime::TensorRef>& tensors) {
+  std::set<std::string> taken;
   for (runtime::TensorRef& output : tensors) {
     const runtime::TensorInfo* info = kernel.manifest().find_tensor(output.name);
     if (!info || info->may_alias.empty()) continue;
     for (const runtime::TensorRef& input : tensors)
-      if (input.name == info->may_alias && input.dtype == output.dtype && bytes_of(input) == bytes_of(output)) output.data = input.data;
+      if (input.name == info->may_alias && input.dtype == output.dtype && bytes_of(input) == bytes_of(output) && taken.insert(input.name).second)
+        output.data = input.data;
   }
 }
 

@@ -17,12 +17,14 @@ DenseIndex::DenseIndex(const runtime::Manifest& manifest, const runtime::TensorI
   if (padded_rows_) tiles_ = instance.tiles(manifest.chunk);
   if (padded_rows_ || has(DimRole::tokens)) size_ = instance.rows();
   else if (has(DimRole::tile)) size_ = instance.capacity(manifest.chunk);
+  if (tensor.subchunk_rows > 0) subchunks_ = runtime::ceil_divide(manifest.chunk, tensor.subchunk_rows);
+  size_ *= subchunks_;
   if (has_head_) size_ *= heads_;
   if (has_feature_) size_ *= dim_;
 }
 
 int64_t DenseIndex::operator()(const runtime::Dims& position) const {
-  int64_t batch = 0, token = 0, head = 0, feature = 0, tile = 0, row = 0;
+  int64_t batch = 0, token = 0, head = 0, feature = 0, tile = 0, row = 0, part = 0;
   for (size_t i = 0; i < dims_.size(); ++i) {
     switch (dims_[i]) {
       case DimRole::batch: batch = position[i]; break;
@@ -31,6 +33,7 @@ int64_t DenseIndex::operator()(const runtime::Dims& position) const {
       case DimRole::feature: feature = position[i]; break;
       case DimRole::tile: tile = position[i]; break;
       case DimRole::chunk_row: row = position[i]; break;
+      case DimRole::subchunk: part = position[i]; break;
     }
   }
   int64_t outer = batch * tokens_ + token + tile;  // a tensor has tokens or tiles
@@ -38,6 +41,7 @@ int64_t DenseIndex::operator()(const runtime::Dims& position) const {
     if (tile >= static_cast<int64_t>(tiles_.size()) || row >= tiles_[tile].rows) return -1;
     outer = tiles_[tile].first_row + row;
   }
+  outer = outer * subchunks_ + part;
   if (has_head_) outer = outer * heads_ + head;
   return has_feature_ ? outer * dim_ + feature : outer;
 }

@@ -22,7 +22,7 @@ class DenseIndex {
  private:
   std::vector<runtime::DimRole> dims_;
   std::vector<evaluator::Tile> tiles_;
-  int64_t tokens_, heads_, dim_, size_ = 1;
+  int64_t tokens_, heads_, dim_, size_ = 1, subchunks_ = 1;
   bool has_head_ = false, has_feature_ = false, padded_rows_ = false;
 };
 

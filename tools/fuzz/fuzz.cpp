@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "tools/fuzz/features.h"
 #include "tools/fuzz/recipe.h"
 
 namespace kdagen::fuzz {
@@ -78,6 +79,7 @@ class Fuzzer {
     std::map<int, bool> seen;
     for (const ValueLine& line : sketch.values) seen[line.form] = true;
     for (const auto& [form, _] : seen) ++report_.forms[std::string(forms()[form].text)];
+    for (const std::string& feature : features_of(sketch)) ++report_.features[feature];
   }
 
   Failure shrunk(const rc::Shrinkable<Recipe>& drawn, const Outcome& found, uint64_t seed) const {
@@ -112,7 +114,7 @@ nlohmann::ordered_json to_json(const FuzzReport& report) {
     failures.push_back({{"replay", failure.replay}, {"reason", failure.reason}, {"small_reason", failure.small_reason},
                         {"spec", failure.spec}, {"arguments", failure.arguments}});
   return {{"on", report.on}, {"seed", report.seed}, {"specs", report.specs()}, {"passed", report.passed}, {"undecided", report.undecided}, {"refused", report.refused},
-          {"operations", report.operations}, {"forms", report.forms}, {"seconds", report.seconds}, {"failures", failures}};
+          {"operations", report.operations}, {"forms", report.forms}, {"features", report.features}, {"seconds", report.seconds}, {"failures", failures}};
 }
 
 std::string to_text(const FuzzReport& report) {

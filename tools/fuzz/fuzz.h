@@ -43,6 +43,7 @@ struct FuzzReport {
   double seconds = 0;
   std::map<std::string, int64_t> refused;  ///< reasons without line numbers
   std::map<std::string, int64_t> forms;    ///< how many specs that passed hold an expression
+  std::map<std::string, int64_t> features; ///< the same of what else specs exercise (features.h)
   std::vector<Failure> failures;
 
   int64_t specs() const;
@@ -51,8 +52,8 @@ struct FuzzReport {
 /// Errors of the toolchain pass through.
 FuzzReport run_fuzz(const FuzzRequest& request);
 
-/// {"on","seed","specs","passed","undecided","refused":{reason:count},"operations","forms":{expression:count},"seconds",
-///  "failures":[{"replay","reason","small_reason","spec","arguments"}]}
+/// {"on","seed","specs","passed","undecided","refused":{reason:count},"operations","forms":{expression:count},
+///  "features":{feature:count},"seconds","failures":[{"replay","reason","small_reason","spec","arguments"}]}
 nlohmann::ordered_json to_json(const FuzzReport& report);
 /// Every failure with its spec, and a last line that sums up.
 std::string to_text(const FuzzReport& report);

@@ -6,7 +6,7 @@
 // The compiler has proven that no sum leaves the integers: every summand is saturated at its proven bound. Integers have no
 // NaN: texts carry it beside them, as a float that is added where integers become floats.
 #pragma once
-#include <kdagen/device.cuh>
+#include <kdagen/integers.cuh>
 
 namespace kdagen_device {
 
@@ -19,18 +19,6 @@ struct Fixed {
   KD_FUNCTION Fixed operator-(Fixed other) const { return {units - other.units}; }
   KD_FUNCTION Fixed& operator+=(Fixed other) { return *this = *this + other; }
 };
-
-/// The nearest integer, ties to even, saturated; 0 for NaN.
-KD_FUNCTION int nearest_integer(float x) {
-#ifndef KDAGEN_EMULATOR
-  int y;
-  asm("cvt.rni.s32.f32 %0, %1;" : "=r"(y) : "f"(x));
-  return y;
-#else
-  if (!(x < 2147483648.0f)) return x >= 2147483648.0f ? 2147483647 : 0;
-  return x < -2147483648.0f ? -2147483647 - 1 : static_cast<int>(rintf(x));
-#endif
-}
 
 /// x as a fixed-point number, for an |x| that is known to fit; 0 for NaN, which the text carries beside the integers.
 template <int bits>
@@ -45,6 +33,14 @@ KD_FUNCTION Fixed<bits> to_fixed(float x, int limit) {
 
 template <int bits>
 KD_FUNCTION float to_float(Fixed<bits> x) { return static_cast<float>(x.units) * (1.0f / static_cast<float>(1 << bits)); }
+
+/// The nearest whole number, to even at a tie; the compiler has proven that it fits.
+template <int bits>
+KD_FUNCTION Fixed<bits> nearest_whole(Fixed<bits> x) {
+  const int whole = x.units >> bits, fraction = x.units & ((1 << bits) - 1), half = 1 << (bits - 1);
+  const int up = fraction > half || (fraction == half && (whole & 1) != 0) ? 1 : 0;
+  return {static_cast<int>(static_cast<unsigned>(whole + up) << bits)};
+}
 
 // 2^x with x = whole + fraction is 2^(1 + fraction) * 2^(whole - 1). A float in [1, 2) has 23 bits behind the point, where one
 // shift puts the fraction, with the whole part above it, in the place of an exponent. A longer fraction is rounded.

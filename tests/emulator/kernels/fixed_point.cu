@@ -46,6 +46,24 @@ KD_KERNEL(1, 1) void sums(const Sums s) {
 }
 KD_ENTRY(sums, Sums);
 
+/// The nearest whole numbers, and integers of floats, one by one and four at a time.
+struct Wholes {
+  const int* units;
+  int* whole;
+  const float* x;
+  int *one, *four;
+  long long count;
+};
+
+KD_KERNEL(1, 1) void wholes(const Wholes s) {
+  for (long long i = 0; i < s.count; ++i) {
+    s.whole[i] = nearest_whole(Fixed<22>{s.units[i]}).units;
+    s.one[i] = to<int>(s.x[i]);
+  }
+  for (long long i = 0; i < s.count; i += 4) store4<true>(s.four + i, s.x + i);
+}
+KD_ENTRY(wholes, Wholes);
+
 /// The four scans of one number a row, and its total.
 struct Scans {
   const int* x;
