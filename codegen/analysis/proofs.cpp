@@ -35,8 +35,12 @@ llvm::DenseSet<Operation*> ancestors(Value value) {
 bool passes_well(Interval range, const ProofOptions& options) {
   return passes(range, options) && range.hi <= normal_exponent_limit;
 }
+/// An anchored exponent uses both sides of 1: its cotangents are as small as it is large, and must be normal numbers too.
 bool passes_with(const Obligation& obligation, const ProofOptions& options, Assumptions assumptions) {
-  return passes_well(obligation.range(Ranges(std::move(assumptions))), options);
+  constexpr double most_of_an_anchored = 120;
+  const Interval range = obligation.range(Ranges(std::move(assumptions)));
+  const bool anchored = obligation.argument().getDefiningOp()->hasAttr(anchored_attribute);
+  return passes_well(range, options) && (!anchored || range.magnitude() <= most_of_an_anchored);
 }
 
 /// Whether rows that only decay are summed: then the sum of the rows behind a row cannot grow.
