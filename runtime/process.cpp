@@ -18,8 +18,6 @@
 #include "runtime/trust.h"
 #include "runtime/warn.h"
 
-extern char** environ;
-
 namespace kdagen::runtime {
 namespace {
 
