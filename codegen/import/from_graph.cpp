@@ -63,9 +63,9 @@ class Importer {
     std::string name = graph_.text("name");  // of files too
     if (!is_identifier(name)) graph_.damaged("has the name \"" + name + "\", which is no identifier");
     raw_.setInsertionPointToEnd(module_->getBody());
-    auto kernel = raw_.create<kda::KernelOp>(module_->getLoc(), raw_.getStringAttr(name),
-                                             raw_.getStringAttr("fwd"), raw_.getArrayAttr(axes),
-                                             raw_.getStrArrayAttr(parallel), raw_.getStrArrayAttr({}), read_options());
+    auto kernel = raw_.create<kda::KernelOp>(module_->getLoc(), raw_.getStringAttr(name), raw_.getStringAttr("fwd"),
+                                             raw_.getArrayAttr(axes), raw_.getStrArrayAttr(parallel),
+                                             raw_.getStrArrayAttr({}), read_options());
     raw_.setInsertionPointToStart(&kernel.getBody().emplaceBlock());
   }
 
@@ -109,7 +109,8 @@ class Importer {
   Location location(const Fields& fields, const std::string& name) {
     auto line = fields.has("line") ? fields.integer("line", 0, INT32_MAX) : 0;
     auto column = fields.has("column") ? fields.integer("column", 0, INT32_MAX) : 0;
-    Location place = FileLineColLoc::get(&context_, one_line(fields.text_or("file", file_)), unsigned(line), unsigned(column));
+    Location place =
+        FileLineColLoc::get(&context_, one_line(fields.text_or("file", file_)), unsigned(line), unsigned(column));
     return name.empty() ? place : kda::named(place, name);
   }
 

@@ -53,9 +53,10 @@ bool accepts_ir(const std::string& bytes) {
   const auto again = mlir::parseSourceString<mlir::ModuleOp>(text, &context);
   if (!again || printed(*again) != text) throw std::logic_error("IR does not read back");
   register_passes();
-  for (const char* pass : {"kda-derive", "kda-identities", "kda-stable-sigmoid", "kda-projection", "kda-complement-scan",
-                           "kda-factored-decay", "kda-deferred-constant", "kda-parameter-hoisting", "kda-fixed-point-scan",
-                           "kda-inverse-norm", "kda-rounded-operand", "kda-shared-exponential", "kda-rewrite"})
+  for (const char* pass :
+       {"kda-derive", "kda-identities", "kda-stable-sigmoid", "kda-projection", "kda-complement-scan",
+        "kda-factored-decay", "kda-deferred-constant", "kda-parameter-hoisting", "kda-fixed-point-scan",
+        "kda-inverse-norm", "kda-rounded-operand", "kda-shared-exponential", "kda-rewrite"})
     runs_pass(text, pass);
   return true;
 }

@@ -56,7 +56,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
 }
 
 // Half of the changes to JSON are to its values, so that most of what is tried is JSON still.
-extern "C" std::size_t LLVMFuzzerCustomMutator(std::uint8_t* data, std::size_t size, std::size_t max_size, unsigned seed) {
+extern "C" std::size_t LLVMFuzzerCustomMutator(std::uint8_t* data, std::size_t size, std::size_t max_size,
+                                               unsigned seed) {
   std::minstd_rand random(seed);
   if (reader->json && random() % 8) {
     const std::string changed = kdagen::testing::change_json({reinterpret_cast<const char*>(data), size}, random());

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Without libFuzzer: seeds are accepted, and seeds that were damaged at random are accepted or refused, with nothing worse.
+// Without libFuzzer: seeds are accepted, and seeds that were damaged at random are accepted or refused, with nothing
+// worse.
 #include <chrono>
 #include <random>
 
@@ -35,10 +36,17 @@ std::string damaged(std::string bytes, bool json, std::mt19937& random) {
   for (unsigned changes = 1 + random() % 3; changes > 0 && !bytes.empty(); --changes) {
     const std::size_t at = random() % bytes.size();
     switch (random() % 4) {
-      case 0: bytes[at] = static_cast<char>(random()); break;
-      case 1: bytes.erase(at, 1 + random() % 20); break;
-      case 2: bytes.insert(at, bytes.substr(random() % bytes.size(), 1 + random() % 20)); break;
-      default: bytes.resize(at);
+      case 0:
+        bytes[at] = static_cast<char>(random());
+        break;
+      case 1:
+        bytes.erase(at, 1 + random() % 20);
+        break;
+      case 2:
+        bytes.insert(at, bytes.substr(random() % bytes.size(), 1 + random() % 20));
+        break;
+      default:
+        bytes.resize(at);
     }
   }
   return bytes;
@@ -65,6 +73,7 @@ TEST_P(Inputs, FaultsOfThePastStayMended) {
     if (item.path().filename().string().starts_with(GetParam().name)) accepts(slurp(item.path()));
 }
 
-INSTANTIATE_TEST_SUITE_P(OfEveryKind, Inputs, ::testing::ValuesIn(readers()), [](const auto& info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(OfEveryKind, Inputs, ::testing::ValuesIn(readers()),
+                         [](const auto& info) { return info.param.name; });
 
 }  // namespace kdagen::testing

@@ -24,7 +24,30 @@ void list_places(json& value, json* parent, std::vector<Place>& places) {
 }
 
 json another(const json& value, std::minstd_rand& random) {
-  static const std::vector<json> atoms{nullptr, true, false, 0, 1, -1, 2, 8, 16, 128, 4096, 4097, 2147483648, 1e308, 1e-310, -0.0, 0.5, 18446744073709551615u, "", "x", "t", "f32", json::array(), json::object()};
+  static const std::vector<json> atoms{nullptr,
+                                       true,
+                                       false,
+                                       0,
+                                       1,
+                                       -1,
+                                       2,
+                                       8,
+                                       16,
+                                       128,
+                                       4096,
+                                       4097,
+                                       2147483648,
+                                       1e308,
+                                       1e-310,
+                                       -0.0,
+                                       0.5,
+                                       18446744073709551615u,
+                                       "",
+                                       "x",
+                                       "t",
+                                       "f32",
+                                       json::array(),
+                                       json::object()};
   if (value.is_number_integer() && random() % 2) return value.get<std::int64_t>() + (random() % 2 ? 1 : -1);
   if (value.is_number() && random() % 2) return value.get<double>() * (random() % 2 ? -2 : 0.5);
   return atoms[random() % atoms.size()];
@@ -52,16 +75,20 @@ void change_once(json& document, std::minstd_rand& random) {
       return;
     case 3:
       if (!place.parent) return;
-      if (place.parent->is_array()) place.parent->erase(place.parent->begin() + (place.value - &(*place.parent)[0]));
-      else for (auto it = place.parent->begin(); it != place.parent->end(); ++it)
+      if (place.parent->is_array())
+        place.parent->erase(place.parent->begin() + (place.value - &(*place.parent)[0]));
+      else
+        for (auto it = place.parent->begin(); it != place.parent->end(); ++it)
           if (&it.value() == place.value) {
             place.parent->erase(it);
             return;
           }
       return;
     default:
-      if (place.parent && place.parent->is_array()) place.parent->push_back(json(*place.value));
-      else if (place.parent) (*place.parent)[std::string(1, static_cast<char>('a' + random() % 26))] = other;
+      if (place.parent && place.parent->is_array())
+        place.parent->push_back(json(*place.value));
+      else if (place.parent)
+        (*place.parent)[std::string(1, static_cast<char>('a' + random() % 26))] = other;
   }
 }
 

@@ -17,8 +17,8 @@ struct Reader {
   bool json = false;
 };
 
-/// The program's: of runtime_readers.cpp (manifest, tuning_store, cache_entry, safetensors), of compiler_readers.cpp (ir,
-/// graph) or of cli_readers.cpp (command_line).
+/// The program's: of runtime_readers.cpp (manifest, tuning_store, cache_entry, safetensors), of compiler_readers.cpp
+/// (ir, graph) or of cli_readers.cpp (command_line).
 const std::vector<Reader>& readers();
 
 }  // namespace kdagen::testing

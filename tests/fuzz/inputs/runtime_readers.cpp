@@ -33,7 +33,9 @@ void require(bool holds, const char* what) {
   if (!holds) throw std::logic_error(what);
 }
 
-void silence_warnings() { set_warning_sink([](const std::string&) {}); }
+void silence_warnings() {
+  set_warning_sink([](const std::string&) {});
+}
 
 /// Everything that a call does with a manifest, short of launching.
 void call(const Manifest& manifest, const Problem& problem) {
@@ -88,8 +90,8 @@ bool accepts_manifest(const std::string& bytes) {
   require(dump_manifest(load_manifest(text)) == text, "a manifest does not load back");
   launcher_header(manifest);
   static const std::int32_t offsets[4] = {};
-  for (const Problem& problem : {Problem{2, 33, 3, 2}, Problem{1, 40, 2, 3, offsets, OffsetType::i32}, Problem{1, 0, 1, 1},
-                                 Problem{1, std::int64_t{1} << 40, 1 << 20, 1}}) {
+  for (const Problem& problem : {Problem{2, 33, 3, 2}, Problem{1, 40, 2, 3, offsets, OffsetType::i32},
+                                 Problem{1, 0, 1, 1}, Problem{1, std::int64_t{1} << 40, 1 << 20, 1}}) {
     try {
       call(manifest, problem);
     } catch (const UsageError&) {
@@ -163,10 +165,12 @@ bool accepts_safetensors(const std::string& bytes) {
   const TensorFile tensors = read_safetensors(file);
   write_safetensors(copy, tensors);
   const TensorFile again = read_safetensors(copy);
-  require(again.metadata == tensors.metadata && again.tensors.size() == tensors.tensors.size(), "a file does not read back");
+  require(again.metadata == tensors.metadata && again.tensors.size() == tensors.tensors.size(),
+          "a file does not read back");
   for (const auto& [name, tensor] : tensors.tensors) {
     const HostTensor& other = again.tensors.at(name);
-    require(other.dtype == tensor.dtype && other.shape == tensor.shape && other.data == tensor.data, "a tensor does not read back");
+    require(other.dtype == tensor.dtype && other.shape == tensor.shape && other.data == tensor.data,
+            "a tensor does not read back");
   }
   return true;
 }
