@@ -15,6 +15,8 @@ struct Reader {
   std::vector<std::string> (*seeds)();
   /// Whether the bytes are JSON, whose values can be changed one by one.
   bool json = false;
+  /// Not yet without faults: for libFuzzer only.
+  bool open = false;
 };
 
 /// The program's: of runtime_readers.cpp (manifest, tuning_store, cache_entry, safetensors), of compiler_readers.cpp
