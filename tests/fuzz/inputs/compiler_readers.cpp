@@ -80,19 +80,23 @@ std::vector<std::string> ir_seeds() {
   return seeds;
 }
 
-bool accepts_graph(const std::string& bytes) {
+/// Both passes as far as the rewritten program, or with `text` to the emitted text.
+bool compiles_graph(const std::string& bytes, bool text) {
   bool accepted = false;
   for (const Direction direction : {Direction::fwd, Direction::bwd}) try {
       Compilation compilation(bytes, direction, {});
       compilation.kernel(Stage::kda);
       accepted = true;
       compilation.kernel(Stage::rewritten);
-      emit_kernel(compilation, "sm_90");
+      if (text) emit_kernel(compilation, "sm_90");
     } catch (const SpecError&) {
     } catch (const UsageError&) {
     }
   return accepted;
 }
+
+bool accepts_graph(const std::string& bytes) { return compiles_graph(bytes, false); }
+bool accepts_graph_text(const std::string& bytes) { return compiles_graph(bytes, true); }
 
 std::vector<std::string> graph_seeds() {
   std::vector<std::string> seeds;
@@ -105,6 +109,7 @@ std::vector<std::string> graph_seeds() {
 const std::vector<Reader>& readers() {
   static const std::vector<Reader> all{{"ir", accepts_ir, ir_seeds, false, true},
                                        {"ir_passes", accepts_ir_passes, ir_seeds, false, true},
+                                       {"graph_text", accepts_graph_text, graph_seeds, true, true},
                                        {"graph", accepts_graph, graph_seeds, true}};
   return all;
 }
