@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "codegen/explain/formulas.h"
+#include "codegen/import/fields.h"
 #include "codegen/import/from_graph.h"
 #include "codegen/schedule/normalise.h"
 #include "codegen/schedule/registers.h"
@@ -76,8 +77,8 @@ emit::Emitted emit_kernel_as(Compilation& compilation, const std::string& schedu
   options.compile.schedule = schedule;
   options.arch = arch;
   options.spec_hash = compilation.spec_hash();
-  options.summary = nlohmann::json::parse(compilation.graph()).value("summary", "");
-  options.remake = remake_command(compilation, options.compile, arch);
+  options.summary = one_line(nlohmann::json::parse(compilation.graph()).value("summary", ""));
+  options.remake = one_line(remake_command(compilation, options.compile, arch));
   options.formulas = formula_lines(compilation.kernel(Stage::rewritten), 110);
   return emit::emit(scheduled.program, options);
 }

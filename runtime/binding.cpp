@@ -263,7 +263,8 @@ std::vector<std::uint64_t> build_words(const Manifest& manifest, const Problem& 
         break;
       case ArgumentKind::workspace: {
         const std::ptrdiff_t slot = manifest.find_workspace(argument.name) - manifest.workspace.data();
-        words.push_back(reinterpret_cast<std::uintptr_t>(workspace) + static_cast<std::uint64_t>(layout.slots[slot].offset));
+        words.push_back(reinterpret_cast<std::uintptr_t>(workspace) +
+                        static_cast<std::uint64_t>(layout.slots[slot].offset));
         break;
       }
       case ArgumentKind::cu_seqlens:

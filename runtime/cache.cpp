@@ -184,7 +184,7 @@ std::vector<CacheEntry> Cache::list() const {
     const auto text = read_file(path, error, true);
     if (!text) continue;
     const nlohmann::json meta = nlohmann::json::parse(*text, nullptr, false);
-    struct stat status {};
+    struct stat status{};
     if (!meta.is_object() || ::stat(path.c_str(), &status) != 0) continue;
     const auto string = [&](const char* name) {
       return meta.contains(name) && meta[name].is_string() ? meta[name].get<std::string>() : std::string("?");

@@ -126,7 +126,7 @@ TemporaryDirectory::~TemporaryDirectory() {
 std::string make_private_folder(const std::filesystem::path& folder) {
   if (::mkdir(folder.c_str(), 0700) == 0) return "";
   if (errno != EEXIST) return fmt::format("cannot create {}: {}", folder.string(), std::strerror(errno));
-  struct stat status {};
+  struct stat status{};
   if (::lstat(folder.c_str(), &status) != 0) return fmt::format("cannot look at {}", folder.string());
   if (!S_ISDIR(status.st_mode)) return fmt::format("{} is not a folder", folder.string());
   return ownership_problem(status, folder.string());

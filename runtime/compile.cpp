@@ -71,8 +71,8 @@ CompiledText compile_with_nvrtc(const Job& job) {
 CompiledText compile_with_nvcc(const Job& job, Cache& cache) {
   CompiledText result = start_result(job);
   const TemporaryDirectory work = cache.scratch();
-  // nvcc writes the names it is given, and TMPDIR, into command lines of a shell: it gets none that somebody chose. They
-  // are relative, which also keeps the paths of this machine out of the object.
+  // nvcc writes the names it is given, and TMPDIR, into command lines of a shell: it gets none that somebody chose.
+  // They are relative, which also keeps the paths of this machine out of the object.
   std::error_code failure;
   std::filesystem::create_directory_symlink(cache.unpack(runtime_headers()), work.path() / "include", failure);
   if (failure) throw ToolchainError(fmt::format("cannot write in {}: {}", work.path().string(), failure.message()));

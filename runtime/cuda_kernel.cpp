@@ -15,8 +15,8 @@
 namespace kdagen::runtime {
 namespace {
 
-// The two variants of a text's entries (see the device prelude) are compiled apart, each when it is first needed. A binary
-// that was made ahead of time holds both.
+// The two variants of a text's entries (see the device prelude) are compiled apart, each when it is first needed. A
+// binary that was made ahead of time holds both.
 enum class Variant { aligned, any, both };
 constexpr Variant variants[] = {Variant::aligned, Variant::any};
 
@@ -69,13 +69,16 @@ class CudaKernelImpl : public CudaKernel {
       Binding binding = bind_tensors(manifest(), problem, tensors);
       check_memory(problem, binding);
       const ContextScope scope(binding.device_ordinal);  // tensor maps are encoded for it
-      plan = std::make_shared<LaunchPlan>(manifest(), problem, tensors, std::move(binding), [&](const BoundTensor& tensor, int rows) {
-        return cuda_tensor_map(tensor_box(manifest(), problem, tensor, rows));
-      });
+      plan = std::make_shared<LaunchPlan>(manifest(), problem, tensors, std::move(binding),
+                                          [&](const BoundTensor& tensor, int rows) {
+                                            return cuda_tensor_map(tensor_box(manifest(), problem, tensor, rows));
+                                          });
       plans_.add(plan);
     }
-    if (is_empty(problem)) zero_outputs(plan->binding, options);
-    else run(*plan, options);
+    if (is_empty(problem))
+      zero_outputs(plan->binding, options);
+    else
+      run(*plan, options);
   }
 
   void warm_up(int device_ordinal) override {
@@ -141,7 +144,8 @@ class CudaKernelImpl : public CudaKernel {
     const Variant variant = plan.binding.aligned ? Variant::aligned : Variant::any;
     const Loaded& kernel = loaded(device, variant, scope, options.stream, true);
     const StreamMemory own(device, options.workspace.data ? 0 : plan.layout.bytes, options.stream);
-    const std::vector<std::uint64_t> words = plan.words_for(options.workspace.data ? options.workspace.data : own.data());
+    const std::vector<std::uint64_t> words =
+        plan.words_for(options.workspace.data ? options.workspace.data : own.data());
     for (const LaunchStep& step : plan.steps)
       launch_kernel(kernel.functions.at(step.entry), step.grid, step.info->block, step.info->shared_bytes,
                     options.stream, words, step.entry);
@@ -151,7 +155,8 @@ class CudaKernelImpl : public CudaKernel {
   const Loaded& loaded(int ordinal, Variant variant, const ContextScope& scope, CudaStream stream, bool may_capture) {
     const std::lock_guard lock(mutex_);
     for (const Variant present : {Variant::both, variant})
-      if (const auto found = loaded_.find({ordinal, scope.id(), present}); found != loaded_.end()) return *found->second;
+      if (const auto found = loaded_.find({ordinal, scope.id(), present}); found != loaded_.end())
+        return *found->second;
     if (may_capture && is_capturing(stream))
       throw UsageError(
           fmt::format("{} is used for the first time on device {} while a graph is captured: launch it once or "

@@ -40,10 +40,8 @@ void** slot(Function& function) {
 }
 
 std::vector<Symbol> symbols(DriverFunctions& f) {
-#define KDAGEN_PLAIN(name) \
-  { "cu" #name, "cu" #name, slot(f.name) }
-#define KDAGEN_V2(name) \
-  { "cu" #name, "cu" #name "_v2", slot(f.name) }
+#define KDAGEN_PLAIN(name) {"cu" #name, "cu" #name, slot(f.name)}
+#define KDAGEN_V2(name) {"cu" #name, "cu" #name "_v2", slot(f.name)}
   return {KDAGEN_PLAIN(DriverGetVersion),
           KDAGEN_PLAIN(DeviceGetCount),
           KDAGEN_PLAIN(DeviceGet),

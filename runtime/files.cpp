@@ -60,7 +60,7 @@ std::optional<std::string> read_file(const std::filesystem::path& path, std::str
   // O_NONBLOCK: opening a named pipe must not wait for its writer.
   const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!file) return fail(std::strerror(errno));
-  struct stat status {};
+  struct stat status{};
   if (::fstat(file.get(), &status) != 0) return fail(std::strerror(errno));
   if (!S_ISREG(status.st_mode)) return fail("not a regular file");
   if (only_own && !ownership_problem(status, "").empty()) return fail("another user owns it or may write it");

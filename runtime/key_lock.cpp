@@ -15,8 +15,7 @@ namespace {
 
 // The last holder removes the file, so a lock may be on a file that has lost its name: then another one counts.
 bool is_named(int fd, const std::filesystem::path& file) {
-  struct stat held {
-  }, named{};
+  struct stat held{}, named{};
   return ::fstat(fd, &held) == 0 && ::stat(file.c_str(), &named) == 0 && held.st_ino == named.st_ino &&
          held.st_dev == named.st_dev;
 }

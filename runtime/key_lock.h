@@ -7,8 +7,8 @@
 
 namespace kdagen::runtime {
 
-/// An exclusive lock between processes and threads by a file that exists only while it is held or waited for. It ends with
-/// its process, so who waits longer than `patience` waits for one that is stopped or very slow.
+/// An exclusive lock between processes and threads by a file that exists only while it is held or waited for. It ends
+/// with its process, so who waits longer than `patience` waits for one that is stopped or very slow.
 class KeyLock {
  public:
   enum class State {

@@ -18,8 +18,8 @@ bool same(const Problem& a, const Problem& b) {
 
 }  // namespace
 
-LaunchPlan::LaunchPlan(const Manifest& manifest, const Problem& problem, std::vector<TensorRef> tensors, Binding binding,
-                       const TensorMapMaker& make_map)
+LaunchPlan::LaunchPlan(const Manifest& manifest, const Problem& problem, std::vector<TensorRef> tensors,
+                       Binding binding, const TensorMapMaker& make_map)
     : problem(problem),
       tensors(std::move(tensors)),
       binding(std::move(binding)),

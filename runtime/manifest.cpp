@@ -84,9 +84,8 @@ AxisInfo read_axis(const JsonField& field) {
 }
 
 TensorInfo read_tensor(const JsonField& field) {
-  field.only(
-      {"name", "direction", "role", "dtype", "axes", "layout", "optional", "vector_bytes", "unit", "anchor_exponent",
-       "anchor_tensor", "anchor_sign", "subchunk_rows", "may_alias"});
+  field.only({"name", "direction", "role", "dtype", "axes", "layout", "optional", "vector_bytes", "unit",
+              "anchor_exponent", "anchor_tensor", "anchor_sign", "subchunk_rows", "may_alias"});
   TensorInfo tensor;
   tensor.name = field.at("name").name();
   tensor.direction = value_in(directions, field.at("direction"));
@@ -103,7 +102,8 @@ TensorInfo read_tensor(const JsonField& field) {
     tensor.anchor_tensor = field.at("anchor_tensor").name();
     tensor.anchor_sign = static_cast<int>(field.at("anchor_sign").integer(-1, 1));
   }
-  if (field.has("subchunk_rows")) tensor.subchunk_rows = static_cast<int>(field.at("subchunk_rows").integer(1, 1 << 20));
+  if (field.has("subchunk_rows"))
+    tensor.subchunk_rows = static_cast<int>(field.at("subchunk_rows").integer(1, 1 << 20));
   if (field.has("may_alias")) tensor.may_alias = field.at("may_alias").name();
   return tensor;
 }
@@ -124,9 +124,12 @@ ArgumentInfo read_argument(const JsonField& field) {
                             argument.kind == ArgumentKind::pointer || argument.kind == ArgumentKind::tensor_map;
   if (names_tensor) argument.tensor = field.at("tensor").name();
   if (argument.kind == ArgumentKind::size) argument.size = field.at("size").name();
-  if (!names_tensor && field.has("tensor")) field.at("tensor").fail("only the kinds rows, tile, pointer and tensor_map have it");
-  if (argument.kind == ArgumentKind::tensor_map) argument.rows = static_cast<int>(field.at("rows").integer(1, 256));
-  else if (field.has("rows")) field.at("rows").fail("only the kind tensor_map has it");
+  if (!names_tensor && field.has("tensor"))
+    field.at("tensor").fail("only the kinds rows, tile, pointer and tensor_map have it");
+  if (argument.kind == ArgumentKind::tensor_map)
+    argument.rows = static_cast<int>(field.at("rows").integer(1, 256));
+  else if (field.has("rows"))
+    field.at("rows").fail("only the kind tensor_map has it");
   if (argument.kind != ArgumentKind::size && field.has("size")) field.at("size").fail("only the kind size has it");
   return argument;
 }

@@ -83,7 +83,8 @@ class Rules {
       const TensorInfo* input = manifest_.find_tensor(tensor.may_alias);
       require(input && input->direction == Direction::in && tensor.direction == Direction::out &&
                   input->dtype == tensor.dtype && input->axes == tensor.axes && input->layout == tensor.layout,
-              where + ".may_alias", fmt::format("\"{}\" is no input of the same dtype, axes and layout", tensor.may_alias));
+              where + ".may_alias",
+              fmt::format("\"{}\" is no input of the same dtype, axes and layout", tensor.may_alias));
     }
     const bool subchunks = tensor.subchunk_rows > 0;
     require(!subchunks || (roles.count(AxisRole::rows) && tensor.direction == Direction::out && tensor.layout != Layout::tile),

@@ -119,7 +119,10 @@ void launch_kernel(const LoadedFunction& function, const std::array<std::uint32_
   void* parameters[] = {const_cast<std::uint64_t*>(words.data())};
   check_driver(driver().LaunchKernel(function.handle, grid[0], grid[1], grid[2], block, 1, 1, shared_bytes, stream,
                                      parameters, nullptr),
-               [&] { return fmt::format("launch {} with {} x {} x {} blocks of {} threads", name, grid[0], grid[1], grid[2], block); });
+               [&] {
+                 return fmt::format("launch {} with {} x {} x {} blocks of {} threads", name, grid[0], grid[1], grid[2],
+                                    block);
+               });
 }
 
 StreamMemory::StreamMemory(int ordinal, std::int64_t bytes, CudaStream stream) : stream_(stream) {

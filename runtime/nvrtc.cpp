@@ -44,7 +44,8 @@ void preload_builtins(const std::filesystem::path& folder) {
   std::error_code ignored;
   for (const auto& item : std::filesystem::directory_iterator(folder, ignored)) {
     const std::string name = item.path().filename().string();
-    if (name.starts_with("libnvrtc-builtins.so.") && execution_problem(item.path()).empty()) dlopen(item.path().c_str(), RTLD_NOW | RTLD_GLOBAL);
+    if (name.starts_with("libnvrtc-builtins.so.") && execution_problem(item.path()).empty())
+      dlopen(item.path().c_str(), RTLD_NOW | RTLD_GLOBAL);
   }
 }
 

@@ -30,9 +30,12 @@ std::optional<std::int64_t> decimal(std::string_view text) {
 class Votes {
  public:
   void add(std::int64_t value) {
-    const auto same = std::find_if(counts_.begin(), counts_.end(), [&](const auto& entry) { return entry.first == value; });
-    if (same == counts_.end()) counts_.emplace_back(value, 1);
-    else ++same->second;
+    const auto same =
+        std::find_if(counts_.begin(), counts_.end(), [&](const auto& entry) { return entry.first == value; });
+    if (same == counts_.end())
+      counts_.emplace_back(value, 1);
+    else
+      ++same->second;
   }
   std::optional<std::int64_t> winner() const {
     const auto most = std::max_element(counts_.begin(), counts_.end(),
@@ -44,8 +47,9 @@ class Votes {
   std::vector<std::pair<std::int64_t, int>> counts_;
 };
 
-constexpr std::string_view size_symbols[] = {"tokens", "batch",    "heads", "sequences", "sequences_plus_1", "offset_bytes",
-                                             "tiles",  "segments", "dim",   "chunk",     "tiles_per_segment"};
+constexpr std::string_view size_symbols[] = {"tokens",           "batch", "heads",    "sequences", "sequences_plus_1",
+                                             "offset_bytes",     "tiles", "segments", "dim",       "chunk",
+                                             "tiles_per_segment"};
 
 }  // namespace
 
@@ -241,7 +245,8 @@ WorkspaceLayout workspace_layout(const Manifest& manifest, const Problem& proble
 Problem problem_of(const Manifest& manifest, const std::vector<TensorRef>& tensors, const TensorRef* cu_seqlens) {
   Votes batch, tokens, heads;
   for (const TensorInfo& info : manifest.tensors) {
-    const auto tensor = std::find_if(tensors.begin(), tensors.end(), [&](const TensorRef& t) { return t.name == info.name; });
+    const auto tensor =
+        std::find_if(tensors.begin(), tensors.end(), [&](const TensorRef& t) { return t.name == info.name; });
     if (tensor == tensors.end()) continue;
     const std::vector<DimRole> roles = dimensions(manifest, info);
     if (roles.size() != tensor->shape.size()) continue;  // binding reports it
@@ -255,7 +260,8 @@ Problem problem_of(const Manifest& manifest, const std::vector<TensorRef>& tenso
   problem.batch = batch.winner().value_or(1);
   problem.tokens = tokens.winner().value_or(0);
   problem.heads = heads.winner().value_or(1);
-  if (!tokens.winner()) throw UsageError("no tensor with batch and token dimensions is given, so the sizes are unknown");
+  if (!tokens.winner())
+    throw UsageError("no tensor with batch and token dimensions is given, so the sizes are unknown");
   problem.sequences = problem.batch;
   if (!cu_seqlens) return problem;
   if (cu_seqlens->dtype != DType::i32 && cu_seqlens->dtype != DType::i64)

@@ -18,8 +18,6 @@
 #include "runtime/trust.h"
 #include "runtime/warn.h"
 
-extern char** environ;
-
 namespace kdagen::runtime {
 namespace {
 
@@ -127,7 +125,8 @@ std::optional<std::filesystem::path> find_program(const std::string& name) {
   while (!search.empty()) {
     const std::size_t colon = std::min(search.find(':'), search.size());
     const std::string_view folder = search.substr(0, colon);
-    // An empty or relative entry means a place below the working directory, where whoever owns that could plant a compiler.
+    // An empty or relative entry means a place below the working directory, where whoever owns that could plant a
+    // compiler.
     if (folder.starts_with('/') && executable(std::filesystem::path(folder) / name))
       return std::filesystem::path(folder) / name;
     search.remove_prefix(std::min(colon + 1, search.size()));

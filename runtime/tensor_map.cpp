@@ -14,7 +14,8 @@ TensorBox tensor_box(const Manifest& manifest, const Problem& problem, const Bou
   };
   bool rows = is_row_tensor(manifest, *tensor.info), heads = false;
   for (const std::string& axis : tensor.info->axes) heads = heads || axis_role(manifest, axis) == AxisRole::head;
-  const std::uint64_t dim = static_cast<std::uint64_t>(manifest.dim), chunk = static_cast<std::uint64_t>(manifest.chunk);
+  const std::uint64_t dim = static_cast<std::uint64_t>(manifest.dim),
+                      chunk = static_cast<std::uint64_t>(manifest.chunk);
   const std::uint64_t head_count = heads ? count("heads") : 1;
   const bool by_tiles = !rows || tensor.info->layout == Layout::tile;
   TensorBox box;
@@ -26,8 +27,8 @@ TensorBox tensor_box(const Manifest& manifest, const Problem& problem, const Bou
   } else {
     box.extents = {dim, count("tokens"), head_count, count("batch")};
   }
-  const std::array<std::int64_t, 3> strides = by_tiles ? std::array{tensor.row, tensor.tile, tensor.head}
-                                                       : std::array{tensor.token, tensor.head, tensor.batch};
+  const std::array<std::int64_t, 3> strides =
+      by_tiles ? std::array{tensor.row, tensor.tile, tensor.head} : std::array{tensor.token, tensor.head, tensor.batch};
   const auto element = static_cast<std::uint64_t>(size_of(box.dtype));
   for (std::size_t i = 0; i < 3; ++i)
     box.strides[i] = strides[i] != 0 ? static_cast<std::uint64_t>(strides[i]) * element : dim * element;
@@ -43,11 +44,12 @@ TensorMapWords cuda_tensor_map(const TensorBox& box) {
   if (box.dtype == DType::f32) dtype = float32;
   if (box.dtype == DType::bf16) dtype = bfloat16;
   if (box.dtype == DType::fp16) dtype = float16;
-  const std::uint32_t sizes[4] = {static_cast<std::uint32_t>(box.extents[0]), box.box_rows, 1, 1}, steps[4] = {1, 1, 1, 1};
+  const std::uint32_t sizes[4] = {static_cast<std::uint32_t>(box.extents[0]), box.box_rows, 1, 1},
+                      steps[4] = {1, 1, 1, 1};
   alignas(64) TensorMapWords words{};
-  check_driver(driver().TensorMapEncodeTiled(words.data(), dtype, 4, reinterpret_cast<void*>(box.base), box.extents.data(),
-                                             box.strides.data(), sizes, steps, no_interleave, no_swizzle,
-                                             promote_256_bytes, fill_with_zeros),
+  check_driver(driver().TensorMapEncodeTiled(words.data(), dtype, 4, reinterpret_cast<void*>(box.base),
+                                             box.extents.data(), box.strides.data(), sizes, steps, no_interleave,
+                                             no_swizzle, promote_256_bytes, fill_with_zeros),
                "describe a tensor to the copy engine");
   return words;
 }

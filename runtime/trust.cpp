@@ -22,7 +22,7 @@ bool written_by_others(const struct stat& status) {
 
 /// In a name space root may be shown as another user; whoever has "/" has everything.
 bool belongs_to_the_system(const struct stat& status) {
-  struct stat root {};
+  struct stat root{};
   return status.st_uid == 0 || (::stat("/", &root) == 0 && status.st_uid == root.st_uid);
 }
 
@@ -39,7 +39,7 @@ std::string on_the_way(const fs::path& path, const Judge& judge) {
   fs::path partial;
   for (const fs::path& step : real) {
     partial /= step;
-    struct stat status {};
+    struct stat status{};
     if (::stat(partial.c_str(), &status) != 0) return cannot_look(partial);
     if (const std::string problem = judge(status, partial.string()); !problem.empty()) return problem;
   }
@@ -72,7 +72,7 @@ std::string way_problem(const fs::path& folder) {
 std::string trust_problem(const fs::path& folder) {
   std::error_code error;
   const fs::path real = fs::canonical(folder, error);
-  struct stat status {};
+  struct stat status{};
   if (error || ::stat(real.c_str(), &status) != 0) return cannot_look(folder);
   if (std::string problem = ownership_problem(status, real.string()); !problem.empty()) return problem;
   return way_problem(real.parent_path());
@@ -83,7 +83,8 @@ std::string execution_problem(const fs::path& file) {
   return on_the_way(file, [&](const struct stat& status, const std::string& name) -> std::string {
     const bool planted = shared && status.st_uid != ::geteuid() && !belongs_to_the_system(status);
     shared = status.st_mode & S_IWOTH;
-    if (planted) return fmt::format("{} belongs to another user (id {}), and everybody may put files there", name, status.st_uid);
+    if (planted)
+      return fmt::format("{} belongs to another user (id {}), and everybody may put files there", name, status.st_uid);
     if (shared && !(S_ISDIR(status.st_mode) && (status.st_mode & S_ISVTX)))
       return fmt::format("everybody may write {} (mode {:o}) and could plant code in it", name, status.st_mode & 07777);
     return "";

@@ -30,7 +30,8 @@ std::string file_name(const std::string& device, const std::string& arch, const 
 
 TuningKey key_of(const JsonField& tuning) {
   const JsonField shape = tuning.at("shape");
-  return {tuning.at("text_hash").string(), tuning.at("compiler").string(),
+  return {tuning.at("text_hash").string(),
+          tuning.at("compiler").string(),
           {shape.at("packed").boolean(), static_cast<int>(shape.at("log2_tiles").integer(0, most_log2_tiles))}};
 }
 
@@ -52,14 +53,16 @@ void validate(const nlohmann::json& content, const ordered_json& expected) {
   root.at("schema").integer(schema, schema);
   for (const char* field : {"device", "arch", "kernel"})
     if (root.at(field).string() != expected[field].get<std::string>())
-      root.at(field).fail(fmt::format("of \"{}\", not of \"{}\"", root.at(field).string(), expected[field].get<std::string>()));
+      root.at(field).fail(
+          fmt::format("of \"{}\", not of \"{}\"", root.at(field).string(), expected[field].get<std::string>()));
   for (const JsonField& tuning : root.at("tunings").items()) {
     key_of(tuning);
     for (const JsonField& entry : tuning.at("entries").items()) entry_of(entry);
   }
 }
 
-ordered_json& find_or_add(ordered_json& list, const std::function<bool(const ordered_json&)>& is_it, const ordered_json& fresh) {
+ordered_json& find_or_add(ordered_json& list, const std::function<bool(const ordered_json&)>& is_it,
+                          const ordered_json& fresh) {
   const auto found = std::find_if(list.begin(), list.end(), is_it);
   if (found != list.end()) return *found;
   list.push_back(fresh);
@@ -94,7 +97,11 @@ TuningStore::TuningStore(std::filesystem::path cache_folder, std::string device,
       patience_(patience) {}
 
 ordered_json TuningStore::empty() const {
-  return {{"schema", schema}, {"device", device_}, {"arch", arch_}, {"kernel", kernel_}, {"tunings", ordered_json::array()}};
+  return {{"schema", schema},
+          {"device", device_},
+          {"arch", arch_},
+          {"kernel", kernel_},
+          {"tunings", ordered_json::array()}};
 }
 
 /// A file that is no store is moved aside if `locked`: without the lock it may be another one by then.
@@ -115,7 +122,8 @@ ordered_json TuningStore::read(bool locked) const {
   aside += ".damaged";
   std::filesystem::remove_all(aside, ignored);
   std::filesystem::rename(file_, aside, ignored);
-  warn_once(fmt::format("the tuning store {} is not used: {}; it is kept as {}", file_.string(), damage, aside.string()));
+  warn_once(
+      fmt::format("the tuning store {} is not used: {}; it is kept as {}", file_.string(), damage, aside.string()));
   return empty();
 }
 
@@ -167,15 +175,14 @@ void TuningStore::change(const TuningKey& key, const std::string& schedule,
   if (lock.state() == KeyLock::State::busy)
     return give_up(fmt::format("another process has held {} for {} s", lock_file.string(), patience_.count() / 1000));
   ordered_json content = read(true);
-  ordered_json& tuning = find_or_add(
-      content["tunings"], [&](const ordered_json& known) { return key_of(known) == key; },
-      {{"text_hash", key.text_hash},
-       {"compiler", key.compiler},
-       {"shape", {{"packed", key.shape.packed}, {"log2_tiles", key.shape.log2_tiles}}},
-       {"entries", ordered_json::array()}});
-  edit(find_or_add(
-      tuning["entries"], [&](const ordered_json& known) { return known["schedule"] == schedule; },
-      {{"schedule", schedule}, {"ms", ordered_json::array()}, {"rejected", ""}}));
+  ordered_json& tuning =
+      find_or_add(content["tunings"], [&](const ordered_json& known) { return key_of(known) == key; },
+                  {{"text_hash", key.text_hash},
+                   {"compiler", key.compiler},
+                   {"shape", {{"packed", key.shape.packed}, {"log2_tiles", key.shape.log2_tiles}}},
+                   {"entries", ordered_json::array()}});
+  edit(find_or_add(tuning["entries"], [&](const ordered_json& known) { return known["schedule"] == schedule; },
+                   {{"schedule", schedule}, {"ms", ordered_json::array()}, {"rejected", ""}}));
   const std::string text = content.dump(1) + "\n";
   const std::string_view pieces[] = {text};
   const std::string failure = write_file_atomically(file_, pieces, false);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The preamble of Kimi delta attention as flash-linear-attention cuts it: normalised q and k, the cumulative gate in log2
-// units, beta. Its backward starts where that library's chunk kernels end: at the gradients of q_n, k_n and of the
+// The preamble of Kimi delta attention as flash-linear-attention cuts it: normalised q and k, the cumulative gate in
+// log2 units, beta. Its backward starts where that library's chunk kernels end: at the gradients of q_n, k_n and of the
 // cumulative gate in natural logarithms. Usually chunk=64.
 #include <kdagen/kdagen.h>
 using namespace kdagen;
@@ -16,7 +16,8 @@ static Spec kda_fla(const Options& o) {
   Value A_log = s.param("A_log", {h}), dt_bias = s.param("dt_bias", {h, d});
 
   Value x = s.let("x", g_raw + dt_bias);
-  Value g = s.let("g", gate == "bounded" ? lower_bound * log2e * sigmoid(exp(A_log) * x) : -exp(A_log) * log2e * softplus(x));
+  Value g =
+      s.let("g", gate == "bounded" ? lower_bound * log2e * sigmoid(exp(A_log) * x) : -exp(A_log) * log2e * softplus(x));
   s.output("q_n", l2norm(q, d, eps));
   s.output("k_n", l2norm(k, d, eps));
   s.output("g_c", s.let("g_c", cumsum(g, t))).dtype(f32).cotangent_unit(ln2);

@@ -35,8 +35,12 @@ llvm::DenseSet<Operation*> ancestors(Value value) {
 bool passes_well(Interval range, const ProofOptions& options) {
   return passes(range, options) && range.hi <= normal_exponent_limit;
 }
+/// An anchored exponent uses both sides of 1: its cotangents are as small as it is large, and must be normal numbers too.
 bool passes_with(const Obligation& obligation, const ProofOptions& options, Assumptions assumptions) {
-  return passes_well(obligation.range(Ranges(std::move(assumptions))), options);
+  constexpr double most_of_an_anchored = 120;
+  const Interval range = obligation.range(Ranges(std::move(assumptions)));
+  const bool anchored = obligation.argument().getDefiningOp()->hasAttr(anchored_attribute);
+  return passes_well(range, options) && (!anchored || range.magnitude() <= most_of_an_anchored);
 }
 
 /// Whether rows that only decay are summed: then the sum of the rows behind a row cannot grow.
@@ -96,6 +100,73 @@ std::vector<std::string> symbol_advice(const Obligation& obligation, const Proof
   return result;
 }
 
+/// While it lives, an attribute of an op is another.
+class Supposed {
+ public:
+  Supposed(Operation* op, StringRef name, Attribute value) : op_(op), name_(name), before_(op->getAttr(name)) { op->setAttr(name, value); }
+  ~Supposed() { before_ ? op_->setAttr(name_, before_) : void(op_->removeAttr(name_)); }
+  Supposed(const Supposed&) = delete;
+
+ private:
+  Operation* op_;
+  StringRef name_;
+  Attribute before_;
+};
+
+/// The farthest end from `near`, no farther than `far`, with which `holds`; three decimals, towards `near`. Nothing if none does.
+std::optional<double> farthest_end(double near, double far, llvm::function_ref<bool(double)> holds) {
+  if (!std::isfinite(near) || !std::isfinite(far) || near == far) return std::nullopt;
+  auto at = [&](double fraction) { return near + (far - near) * fraction; };
+  double lowest = 1e-3, highest = 1;
+  if (!holds(at(lowest))) return std::nullopt;
+  for (int step = 0; step < 40; ++step) {
+    double middle = (lowest + highest) / 2;
+    (holds(at(middle)) ? lowest : highest) = middle;
+  }
+  const double end = near + std::trunc((at(lowest) - near) * 1000) / 1000;
+  return end == near || !holds(end) ? std::nullopt : std::optional(end);
+}
+
+/// "bounds(-2.706, 0) on gate": declared bounds of an input, one end moved towards the other.
+std::vector<std::string> bounds_advice(const Obligation& obligation, const ProofOptions& options, const llvm::DenseSet<Operation*>& inputs) {
+  std::vector<std::string> result;
+  for (auto input : kda::kernel_of(obligation.exponential).block().getOps<kda::InputOp>()) {
+    if (!inputs.contains(input) || !input.getLower() || !input.getUpper() || input.getRole() == "cotangent") continue;
+    const double lower = input.getLower()->convertToDouble(), upper = input.getUpper()->convertToDouble();
+    auto holds_with = [&](StringRef end) {
+      return [&, end](double value) {
+        const Supposed supposed(input, end, FloatAttr::get(Float64Type::get(input.getContext()), value));
+        return passes_with(obligation, options, {});
+      };
+    };
+    if (auto end = farthest_end(upper, lower, holds_with("lower"))) result.push_back(fmt::format("bounds({}, {}) on {}", *end, upper, input.getTensor().str()));
+    else if (auto other = farthest_end(lower, upper, holds_with("upper"))) result.push_back(fmt::format("bounds({}, {}) on {}", lower, *other, input.getTensor().str()));
+  }
+  return result;
+}
+
+/// "g within [-7.875, 0] a row (log2 units)": what is summed over the rows, where no option and no declared bound limits it.
+std::vector<std::string> summand_advice(const Obligation& obligation, const ProofOptions& options, const llvm::DenseSet<Operation*>& inputs) {
+  std::vector<std::string> result;
+  for (auto scan : kda::kernel_of(obligation.exponential).block().getOps<kda::ScanOp>()) {
+    Operation* summand = scan.getX().getDefiningOp();
+    if (!inputs.contains(scan) || llvm::isa<kda::InputOp>(summand)) continue;
+    const Interval range = Ranges().of(scan.getX());
+    auto holds_in = [&](double lower, double upper) {
+      const Supposed supposed(summand, proven_range_attribute, DenseF64ArrayAttr::get(summand->getContext(), {lower, upper}));
+      return passes_with(obligation, options, {});
+    };
+    auto lower = farthest_end(range.hi, range.lo, [&](double end) { return holds_in(end, range.hi); });
+    auto upper = lower ? std::nullopt : farthest_end(range.lo, range.hi, [&](double end) { return holds_in(range.lo, end); });
+    if (!lower && !upper) continue;
+    const std::string unit = llvm::isa<kda::Exp2Op>(obligation.exponential) ? "log2 units" : "nats";
+    result.push_back(fmt::format("clamp({}, {:.6g}, {:.6g}), or a factor that keeps it there ({} a row)", formula(scan.getX()), lower.value_or(range.lo),
+                                 upper.value_or(range.hi), unit));
+    break;
+  }
+  return result;
+}
+
 /// Inputs and params without bounds that the argument depends on, in program order.
 std::vector<std::string> unbounded_inputs(const Obligation& obligation, const llvm::DenseSet<Operation*>& inputs) {
   std::vector<std::string> names;
@@ -142,7 +213,10 @@ std::string advice(const Obligation& obligation, const ProofOptions& options) {
   std::vector<std::string> ways;
   if (range.hi < Interval::infinity) {
     if (auto text = chunk_advice(obligation, options, inputs); !text.empty()) ways.push_back(text);
-    for (const auto& text : symbol_advice(obligation, options, inputs)) ways.push_back(text);
+    std::vector<std::string> bounds = symbol_advice(obligation, options, inputs);
+    llvm::append_range(bounds, bounds_advice(obligation, options, inputs));
+    if (bounds.empty()) bounds = summand_advice(obligation, options, inputs);
+    llvm::append_range(ways, bounds);
     double half = (range.hi - range.lo) / 2;
     if (range.bounded() && llvm::isa<kda::Exp2Op>(obligation.exponential) && passes_well({-half, half + 1}, options))
       ways.push_back("a static anchor on the output (stored as value*2^n)");

@@ -15,6 +15,14 @@
 
 namespace kdagen {
 
+/// For a comment of one line: control characters are spaces, and no backslash at the end takes the next line into it.
+inline std::string one_line(std::string text) {
+  for (char& c : text)
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = ' ';
+  while (!text.empty() && (text.back() == '\\' || text.back() == ' ')) text.pop_back();
+  return text;
+}
+
 class Fields {
  public:
   /// `where` names the object in messages: "node 7", "output y".

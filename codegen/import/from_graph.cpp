@@ -31,7 +31,8 @@ class Importer {
       : graph_(graph, "the top level"), context_(context), raw_(&context), build_(raw_, UnknownLoc::get(&context)) {}
 
   OwningOpRef<ModuleOp> run() {
-    file_ = graph_.text("file");
+    file_ = one_line(graph_.text("file"));  // comments of the emitted text name it
+    graph_.text_or("summary", "");
     module_ = ModuleOp::create(FileLineColLoc::get(&context_, file_, 1, 1));
     make_kernel();
     const json& nodes = graph_.list("nodes");
@@ -59,10 +60,12 @@ class Importer {
       axes.push_back(axis);
       if (axis.getRole() == AxisRole::Head) parallel.push_back(axis.getName().getValue());
     }
+    std::string name = graph_.text("name");  // of files too
+    if (!is_identifier(name)) graph_.damaged("has the name \"" + name + "\", which is no identifier");
     raw_.setInsertionPointToEnd(module_->getBody());
-    auto kernel = raw_.create<kda::KernelOp>(module_->getLoc(), raw_.getStringAttr(graph_.text("name")),
-                                             raw_.getStringAttr("fwd"), raw_.getArrayAttr(axes),
-                                             raw_.getStrArrayAttr(parallel), raw_.getStrArrayAttr({}), read_options());
+    auto kernel = raw_.create<kda::KernelOp>(module_->getLoc(), raw_.getStringAttr(name), raw_.getStringAttr("fwd"),
+                                             raw_.getArrayAttr(axes), raw_.getStrArrayAttr(parallel),
+                                             raw_.getStrArrayAttr({}), read_options());
     raw_.setInsertionPointToStart(&kernel.getBody().emplaceBlock());
   }
 
@@ -106,7 +109,8 @@ class Importer {
   Location location(const Fields& fields, const std::string& name) {
     auto line = fields.has("line") ? fields.integer("line", 0, INT32_MAX) : 0;
     auto column = fields.has("column") ? fields.integer("column", 0, INT32_MAX) : 0;
-    Location place = FileLineColLoc::get(&context_, fields.text_or("file", file_), unsigned(line), unsigned(column));
+    Location place =
+        FileLineColLoc::get(&context_, one_line(fields.text_or("file", file_)), unsigned(line), unsigned(column));
     return name.empty() ? place : kda::named(place, name);
   }
 

@@ -74,6 +74,18 @@ LogicalResult verify_union_axes(Operation* op) {
   return verify_elements(op, types, result);
 }
 
+/// Passes look up the axes of values and outputs without asking whether the kernel has them.
+static LogicalResult verify_known_axes(KernelOp kernel, Operation& op) {
+  SmallVector<StringAttr> used;
+  for (Type type : op.getResultTypes())
+    if (auto value = llvm::dyn_cast<ValueType>(type)) llvm::append_range(used, value.getAxes());
+  if (auto output = llvm::dyn_cast<OutputOp>(op))
+    for (Attribute axis : output.getAxes()) used.push_back(llvm::cast<StringAttr>(axis));
+  for (StringAttr axis : used)
+    if (!kernel.axis(axis.getValue())) return op.emitOpError("uses axis '") << axis.getValue() << "', which the kernel lacks";
+  return success();
+}
+
 LogicalResult KernelOp::verify() {
   llvm::StringSet<> names;
   for (Attribute attribute : getAxes()) {
@@ -81,6 +93,9 @@ LogicalResult KernelOp::verify() {
     if (!axis) return emitOpError("axes must be #kda.axis");
     if (!names.insert(axis.getName().getValue()).second) return emitOpError("has two axes called ") << axis.getName();
   }
+  for (Block& block : getBody())
+    for (Operation& op : block)
+      if (failed(verify_known_axes(*this, op))) return failure();
   return success();
 }
 

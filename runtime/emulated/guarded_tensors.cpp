@@ -75,9 +75,8 @@ bool GuardedTensors::share_with_alias(BoundTensor& tensor, const Binding& caller
   for (std::size_t i = 0; i < callers.tensors.size(); ++i) {
     const BoundTensor& input = callers.tensors[i];
     if (!input.present || input.info->name != tensor.info->may_alias || input.view.base != tensor.view.base) continue;
-    const auto owner = std::find_if(memories_.begin(), memories_.end(), [&](const Memory& memory) {
-      return memory.data == binding_.tensors[i].data;
-    });
+    const auto owner = std::find_if(memories_.begin(), memories_.end(),
+                                    [&](const Memory& memory) { return memory.data == binding_.tensors[i].data; });
     owner->writable = true;
     tensor.data = owner->data;
     tensor.view.base = reinterpret_cast<std::uintptr_t>(owner->data);

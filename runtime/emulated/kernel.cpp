@@ -18,7 +18,8 @@ namespace kdagen::runtime {
 namespace {
 
 TensorMapWords emulated_tensor_map(const TensorBox& box) {
-  emulator::TensorMap map{box.base, static_cast<std::uint64_t>(size_of(box.dtype)), {}, {}, {box.extents[0], box.box_rows}};
+  emulator::TensorMap map{
+      box.base, static_cast<std::uint64_t>(size_of(box.dtype)), {}, {}, {box.extents[0], box.box_rows}};
   std::copy(box.extents.begin(), box.extents.end(), map.extents);
   std::copy(box.strides.begin(), box.strides.end(), map.strides);
   TensorMapWords words{};
@@ -38,8 +39,10 @@ class EmulatedKernel : public Kernel {
   void launch(const std::vector<TensorRef>& tensors, const Problem& problem, const LaunchOptions& options) override {
     const Binding binding = bind_tensors(manifest(), problem, tensors);
     check_memory(problem, binding);
-    if (is_empty(problem)) zero_outputs(binding);
-    else run(problem, binding, options);
+    if (is_empty(problem))
+      zero_outputs(binding);
+    else
+      run(problem, binding, options);
   }
 
  private:
@@ -64,10 +67,10 @@ class EmulatedKernel : public Kernel {
   void run(const Problem& problem, const Binding& binding, const LaunchOptions& options) {
     const GuardedTensors copies(manifest(), problem, binding, workspace_layout(manifest(), problem));
     const std::vector<std::uint64_t> words =
-        build_words(
-        manifest(), copies.problem(), copies.binding(), copies.layout(), copies.workspace(), [&](const BoundTensor& tensor, int rows) {
-          return emulated_tensor_map(tensor_box(manifest(), copies.problem(), tensor, rows));
-        });
+        build_words(manifest(), copies.problem(), copies.binding(), copies.layout(), copies.workspace(),
+                    [&](const BoundTensor& tensor, int rows) {
+                      return emulated_tensor_map(tensor_box(manifest(), copies.problem(), tensor, rows));
+                    });
     emulator::Options run_options;
     run_options.check = this->options().emulator_check;
     run_options.order_seed = options.order_seed;

@@ -38,7 +38,8 @@ StackPool::~StackPool() {
 
 void StackPool::forget_frames() { emulator::forget_frames(reinterpret_cast<void*>(base_), bytes_); }
 
-Block::Block(KernelFunction kernel, const void* words, Dim3 dim, unsigned seed, bool check, Memory& memory, FaultLog& faults)
+Block::Block(KernelFunction kernel, const void* words, Dim3 dim, unsigned seed, bool check, Memory& memory,
+             FaultLog& faults)
     : kernel_(kernel),
       words_(words),
       dim_(dim),

@@ -46,8 +46,7 @@ void Copies::expect(std::uintptr_t arrival, unsigned bytes, Record record, int l
   counter->record = record;
 }
 
-std::vector<unsigned char> Copies::take(const TensorMap& map, const std::int64_t (&start)[4],
-                                        const void* pc) {
+std::vector<unsigned char> Copies::take(const TensorMap& map, const std::int64_t (&start)[4], const void* pc) {
   const std::uint64_t row_bytes = map.box[0] * map.element_bytes;
   std::vector<unsigned char> data(row_bytes * map.box[1]);
   for (std::uint64_t row = 0; row < map.box[1]; ++row) {
@@ -64,13 +63,14 @@ std::vector<unsigned char> Copies::take(const TensorMap& map, const std::int64_t
   return data;
 }
 
-void Copies::fetch(void* to, const TensorMap& map, const std::int64_t (&start)[4],
-                   std::uintptr_t arrival, unsigned thread, int line, const void* pc) {
+void Copies::fetch(void* to, const TensorMap& map, const std::int64_t (&start)[4], std::uintptr_t arrival,
+                   unsigned thread, int line, const void* pc) {
   Counter* const counter = find(arrival, "fetch_box", line);
   if (!counter) return;
   if (!counter->published || counter->initialised_by != thread)
-    fail(line, fmt::format("fetch_box at line {}: no publish_arrivals of thread {} after the arrival counter was initialised",
-                           line, thread));
+    fail(line,
+         fmt::format("fetch_box at line {}: no publish_arrivals of thread {} after the arrival counter was initialised",
+                     line, thread));
   const auto begin = reinterpret_cast<std::uintptr_t>(to);
   if (begin % 128 != 0)
     fail(line, fmt::format("fetch_box at line {} fills a place {} bytes past a multiple of 128", line, begin % 128));
@@ -81,7 +81,8 @@ void Copies::fetch(void* to, const TensorMap& map, const std::int64_t (&start)[4
       fail(line, fmt::format("fetch_box at line {} fills a place to which another box is on its way", line));
   if (check_) {
     if (memory_.written_by_threads(begin, box.data.size()))
-      fail(line, fmt::format("fetch_box at line {} fills a place that threads wrote; the copy engine may overtake them", line));
+      fail(line, fmt::format("fetch_box at line {} fills a place that threads wrote; the copy engine may overtake them",
+                             line));
     if (memory_.access(begin, box.data.size(), true, pc) == Verdict::stop) return;
     memory_.forget_writes(begin, box.data.size());
   }
@@ -96,8 +97,8 @@ bool Copies::over(std::uintptr_t arrival, unsigned parity, int line) {
   if (!counter || counter->parity != parity % 2) return true;
   if (!counter->announced || counter->asked < counter->expected) return false;
   if (counter->asked > counter->expected)
-    fail(line, fmt::format("the phase that the wait at line {} ends has {} bytes announced, but {} were asked for", line,
-                           counter->expected, counter->asked));
+    fail(line, fmt::format("the phase that the wait at line {} ends has {} bytes announced, but {} were asked for",
+                           line, counter->expected, counter->asked));
   std::shuffle(counter->boxes.begin(), counter->boxes.end(), random_);
   for (const Box& box : counter->boxes) {
     std::memcpy(reinterpret_cast<void*>(box.to), box.data.data(), box.data.size());

@@ -19,7 +19,8 @@ std::string kernel_line(const std::string& frame) {
   const std::size_t colon = frame.rfind(':');
   if (colon == std::string::npos) return "";
   const std::string file = frame.substr(0, colon);
-  for (const char* header : {"kdagen/device.cuh", "kdagen/staging.cuh", "kdagen/sums.cuh", "kdagen/approximations.cuh", "kdagen/fixed_point.cuh", "kdagen/emulator.h"})
+  for (const char* header : {"kdagen/device.cuh", "kdagen/staging.cuh", "kdagen/sums.cuh", "kdagen/approximations.cuh",
+                             "kdagen/fixed_point.cuh", "kdagen/emulator.h"})
     if (file.ends_with(header)) return "";
   const std::string number = frame.substr(colon + 1, frame.find_first_not_of("0123456789", colon + 1) - colon - 1);
   return number == "0" ? "" : number;

@@ -57,8 +57,8 @@ std::vector<std::string> host_compile_command(const std::string& cxx, const std:
        {"-ffp-contract=off", "-fno-math-errno", "-fno-strict-aliasing", "-fno-exceptions", "-Wno-unknown-pragmas"})
     command.push_back(flag);
   if (check)
-    for (const char* flag :
-         {"-fsanitize=thread,alignment,bounds,shift,signed-integer-overflow,integer-divide-by-zero", "-g1", "-DKDAGEN_EMULATOR_CHECK"})
+    for (const char* flag : {"-fsanitize=thread,alignment,bounds,shift,signed-integer-overflow,integer-divide-by-zero",
+                             "-g1", "-DKDAGEN_EMULATOR_CHECK"})
       command.push_back(flag);
   command.insert(command.end(), {"-I", include_dir, "-include", "kdagen/emulator.h", "-x", "c++", source_path});
   // No default libraries: neither the sanitizers', whose calls this program answers, nor the C++ library.

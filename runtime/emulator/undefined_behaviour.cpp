@@ -38,14 +38,21 @@ std::int64_t operand(std::uintptr_t word, const TypeDescriptor& type) {
 
 enum class After { go_on, stop };
 
-void report(const SourceLocation& location, const std::string& what, After after) {
+/// Adds the report `describe()`. A stop leaves this stack for good, with nobody to unwind it: by then no string may
+/// live on it.
+template <class Describe>
+void report(const SourceLocation& location, After after, const Describe& describe) {
   Machine* const machine = current_machine();
   if (!machine || !machine->check) return;
   machine->faults.add(
-      {FaultKind::undefined_behaviour,
-       fmt::format("{}: {} at line {}:{}", what, machine->block.running_thread(), location.line, location.column)},
+      {FaultKind::undefined_behaviour, fmt::format("{}: {} at line {}:{}", describe(), machine->block.running_thread(),
+                                                   location.line, location.column)},
       static_cast<int>(location.line * 1000 + location.column));
   if (after == After::stop || machine->faults.full()) machine->block.stop();
+}
+
+void report(const SourceLocation& location, After after, const char* what) {
+  report(location, after, [what] { return what; });
 }
 
 }  // namespace
@@ -56,35 +63,37 @@ using namespace kdagen::emulator;
 extern "C" {
 
 void __wrap___ubsan_handle_out_of_bounds(OutOfBoundsData* data, std::uintptr_t index) {
-  report(data->location, fmt::format("index {} is outside {}", operand(index, *data->index), data->array->name),
-         After::stop);
+  report(data->location, After::stop,
+         [&] { return fmt::format("index {} is outside {}", operand(index, *data->index), data->array->name); });
 }
 
 void __wrap___ubsan_handle_type_mismatch_v1(TypeMismatchData* data, std::uintptr_t address) {
-  const unsigned alignment = 1u << data->log_alignment;
-  const std::string what =
-      address % alignment ? fmt::format("the address is {} bytes past a multiple of {}", address % alignment, alignment)
-                          : fmt::format("{:#x} is a null pointer or too small", address);
-  report(data->location, fmt::format("misaligned access to {}: {}", data->type->name, what), After::stop);
+  report(data->location, After::stop, [&] {
+    const unsigned alignment = 1u << data->log_alignment;
+    return fmt::format("misaligned access to {}: {}", data->type->name,
+                       address % alignment ? fmt::format("the address is {} bytes past a multiple of {}",
+                                                         address % alignment, alignment)
+                                           : fmt::format("{:#x} is a null pointer or too small", address));
+  });
 }
 
 // The first member of all of these is the location, which is all that is used.
 void __wrap___ubsan_handle_add_overflow(SourceLocation* at, std::uintptr_t, std::uintptr_t) {
-  report(*at, "signed addition overflows", After::go_on);
+  report(*at, After::go_on, "signed addition overflows");
 }
 void __wrap___ubsan_handle_sub_overflow(SourceLocation* at, std::uintptr_t, std::uintptr_t) {
-  report(*at, "signed subtraction overflows", After::go_on);
+  report(*at, After::go_on, "signed subtraction overflows");
 }
 void __wrap___ubsan_handle_mul_overflow(SourceLocation* at, std::uintptr_t, std::uintptr_t) {
-  report(*at, "signed multiplication overflows", After::go_on);
+  report(*at, After::go_on, "signed multiplication overflows");
 }
 void __wrap___ubsan_handle_negate_overflow(SourceLocation* at, std::uintptr_t) {
-  report(*at, "negation overflows", After::go_on);
+  report(*at, After::go_on, "negation overflows");
 }
 void __wrap___ubsan_handle_divrem_overflow(SourceLocation* at, std::uintptr_t, std::uintptr_t) {
-  report(*at, "division by zero or overflow", After::stop);
+  report(*at, After::stop, "division by zero or overflow");
 }
 void __wrap___ubsan_handle_shift_out_of_bounds(SourceLocation* at, std::uintptr_t, std::uintptr_t) {
-  report(*at, "shift by a negative number or by too many bits", After::go_on);
+  report(*at, After::go_on, "shift by a negative number or by too many bits");
 }
 }

@@ -13,6 +13,8 @@ using kdagen::testing::FakeCuda;
 
 namespace {
 
+using Pointer = unsigned long long;  // CUdeviceptr
+
 constexpr int invalid_value = 1, no_context = 201, not_found = 500;
 
 struct Context {
@@ -45,7 +47,7 @@ bool wrong_context(int device) {
   return true;
 }
 
-int allocate(std::uint64_t* pointer, std::size_t bytes, const char* how) {
+int allocate(Pointer* pointer, std::size_t bytes, const char* how) {
   const std::lock_guard lock(mutex);
   if (wrong_context(-1)) return no_context;
   void* data = std::aligned_alloc(256, (bytes + 255) / 256 * 256);
@@ -56,7 +58,7 @@ int allocate(std::uint64_t* pointer, std::size_t bytes, const char* how) {
   return 0;
 }
 
-int release(std::uint64_t pointer) {
+int release(Pointer pointer) {
   const std::lock_guard lock(mutex);
   if (!memory.erase(pointer)) ++fake.mistakes;
   std::free(reinterpret_cast<void*>(pointer));
@@ -149,12 +151,12 @@ CUDA_CALL cuLaunchKernel(void* function, unsigned gx, unsigned gy, unsigned gz, 
   fake.launches.push_back({entry->name, current(), {gx, gy, gz}, bx, shared, stream, {words, words + fake.word_count}});
   return 0;
 }
-CUDA_CALL cuMemAlloc_v2(std::uint64_t* pointer, std::size_t bytes) { return allocate(pointer, bytes, "alloc"); }
-CUDA_CALL cuMemFree_v2(std::uint64_t pointer) { return release(pointer); }
-CUDA_CALL cuMemAllocFromPoolAsync(std::uint64_t* pointer, std::size_t bytes, void*, void* stream) {
+CUDA_CALL cuMemAlloc_v2(Pointer* pointer, std::size_t bytes) { return allocate(pointer, bytes, "alloc"); }
+CUDA_CALL cuMemFree_v2(Pointer pointer) { return release(pointer); }
+CUDA_CALL cuMemAllocFromPoolAsync(Pointer* pointer, std::size_t bytes, void*, void* stream) {
   return allocate(pointer, bytes, stream ? "pool alloc on a stream" : "pool alloc");
 }
-CUDA_CALL cuMemFreeAsync(std::uint64_t pointer, void* stream) {
+CUDA_CALL cuMemFreeAsync(Pointer pointer, void* stream) {
   fake.calls.push_back(stream ? "pool free on a stream" : "pool free");
   return release(pointer);
 }
@@ -165,21 +167,21 @@ CUDA_CALL cuMemPoolCreate(void** pool, const void* properties) {
   return *pool = &contexts[location], 0;
 }
 CUDA_CALL cuMemPoolSetAttribute(void*, int, void*) { return 0; }
-CUDA_CALL cuMemcpyHtoDAsync_v2(std::uint64_t to, const void* from, std::size_t bytes, void*) {
+CUDA_CALL cuMemcpyHtoDAsync_v2(Pointer to, const void* from, std::size_t bytes, void*) {
   return std::memcpy(reinterpret_cast<void*>(to), from, bytes), 0;
 }
-CUDA_CALL cuMemcpyDtoHAsync_v2(void* to, std::uint64_t from, std::size_t bytes, void*) {
+CUDA_CALL cuMemcpyDtoHAsync_v2(void* to, Pointer from, std::size_t bytes, void*) {
   return std::memcpy(to, reinterpret_cast<void*>(from), bytes), 0;
 }
-CUDA_CALL cuMemcpyDtoDAsync_v2(std::uint64_t to, std::uint64_t from, std::size_t bytes, void*) {
+CUDA_CALL cuMemcpyDtoDAsync_v2(Pointer to, Pointer from, std::size_t bytes, void*) {
   return std::memcpy(reinterpret_cast<void*>(to), reinterpret_cast<void*>(from), bytes), 0;
 }
-CUDA_CALL cuMemsetD8Async(std::uint64_t to, unsigned char byte, std::size_t bytes, void* stream) {
+CUDA_CALL cuMemsetD8Async(Pointer to, unsigned char byte, std::size_t bytes, void* stream) {
   if (wrong_context(-1)) return no_context;
   fake.calls.push_back(stream ? "memset on a stream" : "memset");
   return std::memset(reinterpret_cast<void*>(to), byte, bytes), 0;
 }
-CUDA_CALL cuMemsetD2D8Async(std::uint64_t to, std::size_t pitch, unsigned char byte, std::size_t width,
+CUDA_CALL cuMemsetD2D8Async(Pointer to, std::size_t pitch, unsigned char byte, std::size_t width,
                             std::size_t height, void* stream) {
   if (pitch < width || wrong_context(-1)) return invalid_value;
   fake.calls.push_back(stream ? "memset 2D on a stream" : "memset 2D");
@@ -198,7 +200,7 @@ CUDA_CALL cuEventElapsedTime(float* milliseconds, void*, void*) {
   const std::lock_guard lock(mutex);
   return *milliseconds = fake.elapsed && !fake.launches.empty() ? fake.elapsed(fake.launches.back()) : 1.5f, 0;
 }
-CUDA_CALL cuPointerGetAttribute(void* value, int attribute, std::uint64_t pointer) {
+CUDA_CALL cuPointerGetAttribute(void* value, int attribute, Pointer pointer) {
   const std::lock_guard lock(mutex);
   auto found = memory.upper_bound(pointer);
   if (found == memory.begin()) return invalid_value;

@@ -77,6 +77,8 @@ def followed(advice, spec, given):
         return [{**given, "anchor": "static"}]
     if advice == "anchors by sub-chunk on the output (stored as value*2^n, n for every 16 rows)":
         return [{**given, "anchor": "subchunk"}]
+    if bounds := re.fullmatch(r"bounds\((-?[\d.e-]+), (-?[\d.e-]+)\) on gate", advice):
+        return [{**given, ("least" if given.get("gate") == "decay" else "bound"): bounds[1]}]
     if advice == "bounds(lower, upper) on gate":
         return [{**given, "gate": "declared", "bound": few}]
     if advice == "a bounded gate (a constant times sigmoid)":

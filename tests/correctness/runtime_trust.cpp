@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Nothing is executed, or believed, that others could have put there: folders, files, programs, and the names that reach a
-// shell.
+// Nothing is executed, or believed, that others could have put there: folders, files, programs, and the names that
+// reach a shell.
 #include "runtime/trust.h"
 
 #include <sys/stat.h>
@@ -117,8 +117,10 @@ TEST_F(Trust, FoldersInsideTheCache) {
   for (const char* kind : {"open", "link"}) {
     const fs::path root = folder(kind, 0700), objects = root / "objects";
     Cache cache = cache_in(root);
-    if (kind == std::string("open")) folder("open/objects", 0777);
-    else fs::create_directory_symlink(folder("elsewhere", 0700), objects);
+    if (kind == std::string("open"))
+      folder("open/objects", 0777);
+    else
+      fs::create_directory_symlink(folder("elsewhere", 0700), objects);
     warnings.clear();
     const CachedObject object = get(cache);
     EXPECT_EQ(object.bytes, "built");
@@ -164,7 +166,7 @@ TEST_F(Trust, PrivateWhateverTheUmask) {
               write_file_atomically(work.path() / "kernel.cu", pieces, false);
               int seen = 0;
               for (const auto& item : fs::recursive_directory_iterator(place.path())) {
-                struct stat status {};
+                struct stat status{};
                 ::lstat(item.path().c_str(), &status);
                 if (status.st_mode & 077) return 1;
                 ++seen;
@@ -234,10 +236,14 @@ TEST_F(Trust, LibrariesThatAnybodyCouldHavePutThere) {
 
 // nvcc hands its arguments and TMPDIR to a shell. This one does so too.
 TEST_F(Trust, NoNameOfAFolderReachesAShell) {
-  const fs::path bin = folder("bin", 0755), odd = place.path() / "a 'b' $(touch shell1) `touch shell2`; \"touch shell3\" \xc3\xa9";
-  program(bin, "nvcc",
-          "case \"$1\" in --version) echo 'release 13.0, V13.0.88'; exit;; --list-gpu-arch) echo compute_90; exit;; esac\n"
-          "for word in \"$@\" \"$TMPDIR\"; do eval \"word=$word\"; echo \"$word\" >> " + (place.path() / "words").string() + "; done\n"
+  const fs::path bin = folder("bin", 0755),
+                 odd = place.path() / "a 'b' $(touch shell1) `touch shell2`; \"touch shell3\" \xc3\xa9";
+  program(
+      bin, "nvcc",
+      "case \"$1\" in --version) echo 'release 13.0, V13.0.88'; exit;; --list-gpu-arch) echo compute_90; exit;; esac\n"
+      "for word in \"$@\" \"$TMPDIR\"; do eval \"word=$word\"; echo \"$word\" >> " +
+          (place.path() / "words").string() +
+          "; done\n"
           "test -r include/kdagen/device.cuh && echo object > kernel.out\n");
   WithVariable named("KDAGEN_CACHE_DIR", odd.string()), nvcc("KDAGEN_NVCC", (bin / "nvcc").string());
   Cache cache(choose_cache_directory());

@@ -31,8 +31,7 @@ Converted convert(int bits, const std::vector<float>& x, int limit) {
                    std::vector<float>(x.size())};
   run_words("fixed_point.cu", "convert_" + std::to_string(bits), {1}, {1},
             {word(x.data()), word(result.units.data()), word(result.widened.data()), word(result.exp2.data()),
-             word(result.exp2_normal.data()), limit,
-             static_cast<std::int64_t>(x.size())});
+             word(result.exp2_normal.data()), limit, static_cast<std::int64_t>(x.size())});
   return result;
 }
 

@@ -49,9 +49,7 @@ TEST(Refused, CheckOfAnUncheckedModule) {
 
 TEST(Refused, OverlappingBuffers) {
   float data[8];
-  EXPECT_THAT(message_of<UsageError>([&] {
-                run_copy({64}, 6, {{data, 20, "a"}, {data + 4, 16, "b"}});
-              }),
+  EXPECT_THAT(message_of<UsageError>([&] { run_copy({64}, 6, {{data, 20, "a"}, {data + 4, 16, "b"}}); }),
               HasSubstr("buffers a and b overlap"));
   EXPECT_THAT(run_copy({64}, 6, {{data, 16, "a"}, {data + 4, 16, "b"}}), IsEmpty());
 }

@@ -24,15 +24,19 @@ struct Staged {
 
   std::vector<std::string> run(const std::string& entry, unsigned seed) {
     const std::uint64_t row_bytes = columns * sizeof(float);
-    TensorMap map{reinterpret_cast<std::uintptr_t>(x.data()), sizeof(float), {columns, static_cast<std::uint64_t>(tokens), 1, 1},
-                  {row_bytes, row_bytes, row_bytes}, {columns, 8}};
+    TensorMap map{reinterpret_cast<std::uintptr_t>(x.data()),
+                  sizeof(float),
+                  {columns, static_cast<std::uint64_t>(tokens), 1, 1},
+                  {row_bytes, row_bytes, row_bytes},
+                  {columns, 8}};
     std::vector<std::int64_t> words(24);
     std::memcpy(words.data(), &map, sizeof map);
     words[16] = word(y.data());
     words[17] = tokens;
-    const std::vector<Buffer> buffers{{x.data(), x.size_bytes(), "x", true, false}, {y.data(), y.size_bytes(), "y", false, true}};
-    return emulator::run(*load_kernels("staging.cu", true), "staged_" + entry, {1, 1, 1}, {64, 1, 1}, 4096 + 16 + 80, words.data(),
-                         words.size(), buffers, {.order_seed = seed});
+    const std::vector<Buffer> buffers{{x.data(), x.size_bytes(), "x", true, false},
+                                      {y.data(), y.size_bytes(), "y", false, true}};
+    return emulator::run(*load_kernels("staging.cu", true), "staged_" + entry, {1, 1, 1}, {64, 1, 1}, 4096 + 16 + 80,
+                         words.data(), words.size(), buffers, {.order_seed = seed});
   }
 
   int tokens;
@@ -78,7 +82,8 @@ TEST_P(StagingFault, IsFound) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Faults, StagingFault, ValuesIn(cases), [](const auto& info) { return std::string(info.param.name); });
+INSTANTIATE_TEST_SUITE_P(Faults, StagingFault, ValuesIn(cases),
+                         [](const auto& info) { return std::string(info.param.name); });
 
 }  // namespace
 }  // namespace kdagen::emulator::testing

@@ -9,4 +9,4 @@ target_compile_definitions(test_cli_errors PRIVATE KDAGEN_BINARY="$<TARGET_FILE:
 set_target_properties(test_cli_errors PROPERTIES DISABLE_PRECOMPILE_HEADERS ON)  # MLIR's among them want MLIR linked
 add_dependencies(test_cli_errors kdagen)
 gtest_discover_tests(test_cli_errors
-  PROPERTIES LABELS error TIMEOUT 60 ENVIRONMENT "KDAGEN_CACHE_DIR=${CMAKE_BINARY_DIR}/test_cache")
+  PROPERTIES LABELS error TIMEOUT 240 ENVIRONMENT "KDAGEN_CACHE_DIR=${CMAKE_BINARY_DIR}/test_cache")

@@ -46,6 +46,8 @@ TEST(Import, NamedDamage) {
   EXPECT_THAT(refusal("no json"), HasSubstr("not JSON"));
   EXPECT_THAT(refusal("[1, 2]"), HasSubstr("not an object"));
   EXPECT_THAT(refusal_of([](json& g) { g["schema"] = 2; }), HasSubstr("schema"));
+  EXPECT_THAT(refusal_of([](json& g) { g["summary"] = 2; }), HasSubstr("\"summary\" is not a string"));
+  EXPECT_THAT(refusal_of([](json& g) { g["name"] = "../../x"; }), HasSubstr("no identifier"));  // files are called so
   EXPECT_THAT(refusal_of([](json& g) { g["nodes"][2]["operands"][0] = 9999; }), HasSubstr("not before it"));
   EXPECT_THAT(refusal_of([](json& g) { g["nodes"][2]["operands"] = {-1, 0}; }), HasSubstr("not before it"));
   EXPECT_THAT(refusal_of([](json& g) { g["nodes"][0]["dtype"] = "f64"; }), HasSubstr("unknown dtype"));

@@ -44,7 +44,8 @@ class TrapsOnDevice : public ::testing::Test {
 }  // namespace
 
 TEST_F(TrapsOnDevice, T023T026SumsRepeatTheirBits) {
-  EmulatedProgram scaled([](Spec& s, const Options&, Axis t, Axis h, Axis d) { s.output("y", s.param("a", {}) * s.input("x", {t, h, d})); },
+  EmulatedProgram scaled([](Spec& s, const Options&, Axis t, Axis h,
+                            Axis d) { s.output("y", s.param("a", {}) * s.input("x", {t, h, d})); },
                          {{"dim", "256"}, {"dtype", "f32"}, {"out", "f32"}, {"grads", "f32"}});
   EmulatedProgram preamble("kda_k1", {});
   Call scalar(scaled, {1, 4000, 1}), gates(preamble, {1, 0, 4, {37, 0, 700, 263}});
@@ -80,7 +81,8 @@ TEST_F(TrapsOnDevice, T060OutputsAreOverwritten) {
     if (info.direction == runtime::Direction::out)
       for (int64_t i = 0; i < sevens.at(info.name).elements(); ++i) sevens.at(info.name).set(i, 7);
   launch_on_host(*kernel, nan, call.problem(), 0);
-  for (int i = 0; i < 2; ++i) launch_on_host(*kernel, sevens, call.problem(), 0);  // the second time over its own results
+  for (int i = 0; i < 2; ++i)
+    launch_on_host(*kernel, sevens, call.problem(), 0);  // the second time over its own results
   expect_same_outputs(sevens, nan, *kernel);
 }
 
@@ -102,7 +104,8 @@ TEST_F(TrapsOnDevice, T038T039T040T041PlacesBeyond32Bits) {
         for (auto& [name, tensor] : strided) {
           refs.push_back(runtime::ref(name, tensor));
           refs.back().device_ordinal = 0;
-          const int64_t bytes = static_cast<int64_t>(tensor.data.size()), row = bytes / 17, pitch = token * runtime::size_of(tensor.dtype);
+          const int64_t bytes = static_cast<int64_t>(tensor.data.size()), row = bytes / 17,
+                        pitch = token * runtime::size_of(tensor.dtype);
           const bool rows = runtime::is_row_tensor(kernel->manifest(), *kernel->manifest().find_tensor(name));
           memory.emplace_back(0, rows ? 16 * pitch + row : bytes);
           refs.back().data = memory.back().data();
@@ -122,8 +125,10 @@ TEST_F(TrapsOnDevice, T038T039T040T041PlacesBeyond32Bits) {
       stream.synchronize();
       size_t place = 0;
       for (auto& [name, tensor] : strided) {
-        const int64_t row = static_cast<int64_t>(tensor.data.size()) / 17, pitch = token * runtime::size_of(tensor.dtype);
-        if (!wide.count(name)) memory[place].download(tensor.data.data(), static_cast<int64_t>(tensor.data.size()));
+        const int64_t row = static_cast<int64_t>(tensor.data.size()) / 17,
+                      pitch = token * runtime::size_of(tensor.dtype);
+        if (!wide.count(name))
+          memory[place].download(tensor.data.data(), static_cast<int64_t>(tensor.data.size()));
         else
           for (int64_t t = 0; t < 17; ++t) memory[place].download(tensor.data.data() + t * row, row, t * pitch);
         ++place;

@@ -51,4 +51,8 @@ CLI::App* add_command(CLI::App& app, const std::string& name, const std::string&
   return command;
 }
 
+void add_commands(CLI::App& app, Action& chosen) {
+  for (auto add : {add_list, add_show, add_explain, add_emit, add_run, add_check, add_ranges, add_bench, add_tune, add_fuzz, add_cache, add_doctor}) add(app, chosen);
+}
+
 }  // namespace kdagen::cli

@@ -34,6 +34,9 @@ using Action = std::function<int()>;
 /// Adds a subcommand; `action` runs when it was chosen.
 CLI::App* add_command(CLI::App& app, const std::string& name, const std::string& text, Action& chosen, Action action);
 
+/// All subcommands.
+void add_commands(CLI::App& app, Action& chosen);
+
 void add_list(CLI::App& app, Action& chosen);
 void add_show(CLI::App& app, Action& chosen);
 void add_explain(CLI::App& app, Action& chosen);

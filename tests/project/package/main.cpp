@@ -11,7 +11,9 @@ int main() {
   if (my_kernels().size() != 4) return 1;
   for (int i = 0; i < 4; ++i) {
     const kdagen::CompiledKernel& kernel = my_kernels()[i];
-    if (std::strcmp(kernel.name, expected[i]) != 0 || kernel.cubin.size() < 1000 || !std::strstr(kernel.text, kernel.name)) return 2;
+    if (std::strcmp(kernel.name, expected[i]) != 0 || kernel.cubin.size() < 1000 ||
+        !std::strstr(kernel.text, kernel.name))
+      return 2;
     kdagen::load(kernel);
   }
   static_assert(kdagen::launcher::RmsnormFwd::chunk == 16);

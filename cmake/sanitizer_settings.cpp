@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the sanitizers are told in programs built with KDAGEN_SANITIZE. ASAN_OPTIONS and the like still come on top.
+
+extern "C" const char* __asan_default_options() {
+  return "detect_stack_use_after_return=1:check_initialization_order=1:strict_string_checks=1";
+}
+
+extern "C" const char* __ubsan_default_options() { return "print_stacktrace=1"; }
+
+// Tests fork while other threads run, and start threads in the child.
+extern "C" const char* __tsan_default_options() { return "die_after_fork=0:second_deadlock_stack=1"; }
