@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // kda_fla backward, derived: KDA preamble of FLA: normalised q and k, cumulative gate, beta
 //   gate=bounded
-//   spec cfa002eba244c5dd  sm_90  tile 16 rows x 128 columns in 1 step  threads=256,tiles_per_block=8,min_blocks=2,heads_fastest=1,stages=2
+//   spec 4be9205b20767bae  sm_90  tile 16 rows x 128 columns in 1 step  threads=256,tiles_per_block=8,min_blocks=2,heads_fastest=1,stages=2
 //   remake: kdagen emit kda_fla --pass bwd
 //
 //   x = g_raw + dt_bias                                                                                  [spec:18]
-//   _inverse_norm_q = rsqrt(sum_d(q*q) + eps)                                                            [spec:20]
-//   _inverse_norm_k = rsqrt(sum_d(k*k) + eps)                                                            [spec:21]
-//   dbeta_raw = dbeta*sigmoid'(beta_raw)*beta_scale    -> bf16                                           [spec:23]
-//   dg = suffix_sum_t(dg_c)                                                                              [spec:22]
-//   _mul_dg = dg*sigmoid'(exp(A_log)*x)*lower_bound                                                      [spec:19]
-//   dx = _mul_dg*exp(A_log)                                                                              [spec:19]
-//   dA_log = sum_d(sum_{b,n}(sum_t(_mul_dg*x)))*exp(A_log)    -> param gradient, f32                     [spec:19]
+//   _inverse_norm_q = rsqrt(sum_d(q*q) + eps)                                                            [spec:21]
+//   _inverse_norm_k = rsqrt(sum_d(k*k) + eps)                                                            [spec:22]
+//   dbeta_raw = dbeta*sigmoid'(beta_raw)*beta_scale    -> bf16                                           [spec:24]
+//   dg = suffix_sum_t(dg_c)                                                                              [spec:23]
+//   _mul_dg = dg*sigmoid'(exp(A_log)*x)*lower_bound                                                      [spec:20]
+//   dx = _mul_dg*exp(A_log)                                                                              [spec:20]
+//   dA_log = sum_d(sum_{b,n}(sum_t(_mul_dg*x)))*exp(A_log)    -> param gradient, f32                     [spec:20]
 //   ddt_bias = sum_{b,n}(sum_t(dx))    -> param gradient, f32                                            [spec:18]
 //   _q_inverse_norm_q = q*_inverse_norm_q                                                                [spec:14]
 //   dq = (dq_n - _q_inverse_norm_q*sum_d(dq_n*_q_inverse_norm_q))*_inverse_norm_q    -> bf16             [spec:14]
@@ -223,7 +223,7 @@ KD_FUNCTION void kda_fla_bwd_tiles(const Arguments& arguments, float* shared) {
   int slot = 0, record = 0;
   unsigned phase = 0;
   const float A_log = to_float(*(arguments.A_log + head));              // [kda_fla.cpp:16]
-  const float _exp_A_log = expf(A_log);                                 // [kda_fla.cpp:19]
+  const float _exp_A_log = expf(A_log);                                 // [kda_fla.cpp:20]
   const float dt_bias = to_float((arguments.dt_bias + head * 128)[column]);             // [kda_fla.cpp:16]
 
   // Row owners: what needs one number a row is done by a thread a row, for all tiles of the block.
@@ -235,10 +235,10 @@ KD_FUNCTION void kda_fla_bwd_tiles(const Arguments& arguments, float* shared) {
             ? find_packed_tile(number, 16, arguments.sequences, arguments.first_tile, arguments.sequence_start)
             : find_tile(number, 16, arguments.tokens);
     const float beta_raw = own_row < tile.rows ? to_float(*(arguments.beta_raw.at(tile.batch, tile.token + own_row, head))) : 0.0f;  // [kda_fla.cpp:15]
-    const float dbeta = own_row < tile.rows ? to_float(*(arguments.dbeta.at(tile.batch, tile.token + own_row, head))) : 0.0f;  // [kda_fla.cpp:23]
-    const float _exp2_minus_abs_beta_raw = approx_exp2(-fabsf(beta_raw) * log2e);       // [kda_fla.cpp:23]
-    const float _rcp_beta_raw = approx_rcp_normal(1.0f + _exp2_minus_abs_beta_raw);     // [kda_fla.cpp:23]
-    const float dbeta_raw = dbeta * (_exp2_minus_abs_beta_raw * _rcp_beta_raw * _rcp_beta_raw) * beta_scale;  // [kda_fla.cpp:23]
+    const float dbeta = own_row < tile.rows ? to_float(*(arguments.dbeta.at(tile.batch, tile.token + own_row, head))) : 0.0f;  // [kda_fla.cpp:24]
+    const float _exp2_minus_abs_beta_raw = approx_exp2(-fabsf(beta_raw) * log2e);       // [kda_fla.cpp:24]
+    const float _rcp_beta_raw = approx_rcp_normal(1.0f + _exp2_minus_abs_beta_raw);     // [kda_fla.cpp:24]
+    const float dbeta_raw = dbeta * (_exp2_minus_abs_beta_raw * _rcp_beta_raw * _rcp_beta_raw) * beta_scale;  // [kda_fla.cpp:24]
     if (own_row < tile.rows) *(arguments.dbeta_raw.at(tile.batch, tile.token + own_row, head)) = to<bf16>(dbeta_raw);  // [kda_fla.cpp:15]
   }
   float _sum_total_mul_dg_x_sum = 0.0f;
@@ -260,11 +260,11 @@ KD_FUNCTION void kda_fla_bwd_tiles(const Arguments& arguments, float* shared) {
     const float* const dg_c_staged = operands + 7168;
     float q[8];                                                         // [kda_fla.cpp:14]
     load_row<true>((q_staged + row * 128), lane, true, q);
-    const float _inverse_norm_q = row_inverse_norm(q, 1.0f, eps, lane);                 // [kda_fla.cpp:20]
+    const float _inverse_norm_q = row_inverse_norm(q, 1.0f, eps, lane);                 // [kda_fla.cpp:21]
     float k[8];                                                         // [kda_fla.cpp:14]
     load_row<true>((k_staged + row * 128), lane, true, k);
-    const float _inverse_norm_k = row_inverse_norm(k, 1.0f, eps, lane);                 // [kda_fla.cpp:21]
-    float dq_n[8];                                                      // [kda_fla.cpp:20]
+    const float _inverse_norm_k = row_inverse_norm(k, 1.0f, eps, lane);                 // [kda_fla.cpp:22]
+    float dq_n[8];                                                      // [kda_fla.cpp:21]
     load_row<true>((dq_n_staged + row * 128), lane, true, dq_n);
     float _q_inverse_norm_q[8];
     #pragma unroll
@@ -278,7 +278,7 @@ KD_FUNCTION void kda_fla_bwd_tiles(const Arguments& arguments, float* shared) {
       dq[i] = fmaf(-_q_inverse_norm_q[i], _row_sum_dq_n, dq_n[i]) * _inverse_norm_q;    // [kda_fla.cpp:14]
     }
     if (row < tile.rows) store_row<aligned>(row_of<aligned>(here.dq, arguments.dq.token, row), lane, dq);  // [kda_fla.cpp:14]
-    float dk_n[8];                                                      // [kda_fla.cpp:21]
+    float dk_n[8];                                                      // [kda_fla.cpp:22]
     load_row<true>((dk_n_staged + row * 128), lane, true, dk_n);
     float _k_inverse_norm_k[8];
     #pragma unroll
@@ -292,10 +292,10 @@ KD_FUNCTION void kda_fla_bwd_tiles(const Arguments& arguments, float* shared) {
       dk[i] = fmaf(-_k_inverse_norm_k[i], _row_sum_dk_n, dk_n[i]) * _inverse_norm_k;    // [kda_fla.cpp:14]
     }
     if (row < tile.rows) store_row<aligned>(row_of<aligned>(here.dk, arguments.dk.token, row), lane, dk);  // [kda_fla.cpp:14]
-    float dg_c[8];                                                      // [kda_fla.cpp:22]
+    float dg_c[8];                                                      // [kda_fla.cpp:23]
     #pragma unroll
     for (int i = 0; i < 8; ++i) dg_c[i] = to_float((dg_c_staged + (first_row + i) * 128)[column]);
-    // suffix sum of dg_c: inside blocks of 8 rows, absent rows skipped                 // [kda_fla.cpp:22]
+    // suffix sum of dg_c: inside blocks of 8 rows, absent rows skipped                 // [kda_fla.cpp:23]
     float dg[8];
     #pragma unroll
     for (int i = 7; i >= 0; --i) {
@@ -322,12 +322,12 @@ KD_FUNCTION void kda_fla_bwd_tiles(const Arguments& arguments, float* shared) {
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
       const float x = g_raw[i] + dt_bias;                               // [kda_fla.cpp:18]
-      const float _exp2_A_log = approx_exp2(-fabsf(_exp_A_log * x) * log2e);            // [kda_fla.cpp:19]
-      const float _rcp_exp2_A_log = approx_rcp_normal(1.0f + _exp2_A_log);              // [kda_fla.cpp:19]
-      _mul_dg[i] = dg[i] * (_exp2_A_log * _rcp_exp2_A_log * _rcp_exp2_A_log) * lower_bound;         // [kda_fla.cpp:19]
-      _mul_dg_x[i] = _mul_dg[i] * x;                                    // [kda_fla.cpp:19]
+      const float _exp2_A_log = approx_exp2(-fabsf(_exp_A_log * x) * log2e);            // [kda_fla.cpp:20]
+      const float _rcp_exp2_A_log = approx_rcp_normal(1.0f + _exp2_A_log);              // [kda_fla.cpp:20]
+      _mul_dg[i] = dg[i] * (_exp2_A_log * _rcp_exp2_A_log * _rcp_exp2_A_log) * lower_bound;         // [kda_fla.cpp:20]
+      _mul_dg_x[i] = _mul_dg[i] * x;                                    // [kda_fla.cpp:20]
     }
-    // sum over the rows of _mul_dg_x: blocks of 8 rows first           // [kda_fla.cpp:19]
+    // sum over the rows of _mul_dg_x: blocks of 8 rows first           // [kda_fla.cpp:20]
     float _total_mul_dg_x_block = 0.0f;
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
@@ -337,7 +337,7 @@ KD_FUNCTION void kda_fla_bwd_tiles(const Arguments& arguments, float* shared) {
     float dx[8];
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
-      dx[i] = _mul_dg[i] * _exp_A_log;                                  // [kda_fla.cpp:19]
+      dx[i] = _mul_dg[i] * _exp_A_log;                                  // [kda_fla.cpp:20]
     }
     // sum over the rows of dx: blocks of 8 rows first                  // [kda_fla.cpp:18]
     float _total_dx_block = 0.0f;
@@ -353,10 +353,10 @@ KD_FUNCTION void kda_fla_bwd_tiles(const Arguments& arguments, float* shared) {
     }
     block_barrier();  // _mul_dg_x_blocks is complete
     kda_fla_bwd_stage<aligned>(arguments, shared, head, number + 2, begin, used_end, slot, record == 0 ? 2 : record - 1);
-    float _total_mul_dg_x = _mul_dg_x_blocks[column];                   // [kda_fla.cpp:19]
+    float _total_mul_dg_x = _mul_dg_x_blocks[column];                   // [kda_fla.cpp:20]
     #pragma unroll
     for (int b = 1; b < 2; ++b) _total_mul_dg_x += _mul_dg_x_blocks[b * 128 + column];
-    _sum_total_mul_dg_x_sum += _total_mul_dg_x;                         // [kda_fla.cpp:19]
+    _sum_total_mul_dg_x_sum += _total_mul_dg_x;                         // [kda_fla.cpp:20]
     float _total_dx = dx_blocks[column];                                // [kda_fla.cpp:18]
     #pragma unroll
     for (int b = 1; b < 2; ++b) _total_dx += dx_blocks[b * 128 + column];
@@ -422,9 +422,9 @@ KD_FUNCTION void kda_fla_bwd_finish_body(const Arguments& arguments) {
   float ddt_bias[8];
   load4<true>(arguments.ddt_bias_sum_columns + head * 128 + 4 * lane, &ddt_bias[0]);
   load4<true>(arguments.ddt_bias_sum_columns + head * 128 + 64 + 4 * lane, &ddt_bias[4]);
-  const float _row_sum_dg = row_sum(_sum_total_mul_dg_x, lane);         // [kda_fla.cpp:19]
+  const float _row_sum_dg = row_sum(_sum_total_mul_dg_x, lane);         // [kda_fla.cpp:20]
   const float A_log = to_float(*(arguments.A_log + head));              // [kda_fla.cpp:16]
-  const float dA_log = _row_sum_dg * expf(A_log);                       // [kda_fla.cpp:19]
+  const float dA_log = _row_sum_dg * expf(A_log);                       // [kda_fla.cpp:20]
   if (threadIdx.x == 0) *(arguments.dA_log + head) = to<float>(dA_log);                 // [kda_fla.cpp:16]
   if (threadIdx.x < 16) store_row<aligned>(arguments.ddt_bias + head * 128, lane, ddt_bias);        // [kda_fla.cpp:16]
 }
