@@ -5,6 +5,7 @@
 #include "codegen/derive/derive.h"
 #include "codegen/rewrite/complement_scan.h"
 #include "codegen/rewrite/deferred_constant.h"
+#include "codegen/rewrite/difference_of_sums.h"
 #include "codegen/rewrite/factored_decay.h"
 #include "codegen/rewrite/fixed_point_scan.h"
 #include "codegen/rewrite/identities.h"
@@ -121,6 +122,7 @@ void register_rewrite_passes() {
   register_single("kda-deferred-constant", deferred_constant);
   register_single("kda-parameter-hoisting", parameter_hoisting);
   register_optioned("kda-fixed-point-scan", fixed_point_scan);
+  register_optioned("kda-difference-of-sums", run_with_options<difference_of_sums>);
   register_optioned("kda-inverse-norm", run_with_options<inverse_norm>);
   register_optioned("kda-rounded-operand", run_with_options<rounded_operand>);
   register_optioned("kda-shared-exponential", run_with_options<shared_exponential>);

@@ -4,6 +4,7 @@
 #include "codegen/derive/derive.h"
 #include "codegen/rewrite/complement_scan.h"
 #include "codegen/rewrite/deferred_constant.h"
+#include "codegen/rewrite/difference_of_sums.h"
 #include "codegen/rewrite/factored_decay.h"
 #include "codegen/rewrite/fixed_point_scan.h"
 #include "codegen/rewrite/identities.h"
@@ -34,9 +35,9 @@ void RewriteReport::fired(const std::string& name, Location location) {
 }
 
 namespace {
-/// The first three compare with the forward as it was before any rewriting.
+/// The first three compare with the forward as it was before any rewriting; the fourth looks for sums as the spec wrote them.
 bool reads_the_forward(llvm::StringRef step) {
-  return step == "fixed-point-scan" || step == "rounded-operand" || step == "shared-exponential";
+  return step == "difference-of-sums" || step == "fixed-point-scan" || step == "rounded-operand" || step == "shared-exponential";
 }
 
 void tidy(KernelOp kernel, RewriteReport& report) {
@@ -54,6 +55,7 @@ RewriteReport rewrite(ModuleOp module, const RewriteOptions& options) {
       {"fixed-point-scan", with_options(choose_fixed_point_scans)},
       {"rounded-operand", with_options(rounded_operand)},
       {"shared-exponential", with_options(shared_exponential)},
+      {"difference-of-sums", with_options(difference_of_sums)},
       {"identities", with(identities)},
       {"stable-sigmoid", with(stable_sigmoid)},
       {"projection", with(projection)},

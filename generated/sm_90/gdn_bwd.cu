@@ -326,7 +326,7 @@ KD_ENTRY(gdn_bwd, Arguments);
 #endif
 
 #if KD_ANY_VARIANT
-KD_KERNEL(256, 4) void gdn_bwd_any(const __grid_constant__ Arguments arguments) {
+KD_KERNEL(256, 3) void gdn_bwd_any(const __grid_constant__ Arguments arguments) {
   KD_DYNAMIC_SHARED(float, shared);
   gdn_bwd_tiles<false>(arguments, shared);
 }

@@ -258,7 +258,7 @@ KD_ENTRY(gdn_fwd, Arguments);
 #endif
 
 #if KD_ANY_VARIANT
-KD_KERNEL(256, 4) void gdn_fwd_any(const __grid_constant__ Arguments arguments) {
+KD_KERNEL(256, 3) void gdn_fwd_any(const __grid_constant__ Arguments arguments) {
   KD_DYNAMIC_SHARED(float, shared);
   gdn_fwd_tiles<false>(arguments, shared);
 }

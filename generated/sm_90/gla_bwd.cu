@@ -5,10 +5,10 @@
 //
 //   g = -softplus(-g_raw)*(gate_divisor^-1*log2e)                                                        [spec:14]
 //   g_c = cumsum_t(g)                                                                                    [spec:15]
-//   g_T = sum_t(g)                                                                                       [spec:15]
+//   _exp2_suffix_g = 2^suffix_sum_t_exclusive(g)                                                         [spec:17]
 //   q_d = q*2^g_c*scale                                                                                  [spec:16]
-//   k_r = k*2^(g_T - g_c)                                                                                [spec:17]
-//   dk = dk_r*2^(g_T - g_c)    -> bf16                                                                   [spec:17]
+//   k_r = k*_exp2_suffix_g                                                                               [spec:17]
+//   dk = dk_r*_exp2_suffix_g    -> bf16                                                                  [spec:17]
 //   dq = dq_d*2^g_c*scale    -> bf16                                                                     [spec:16]
 //   dg = suffix_sum_t(dq_d*round_bf16(q_d) + dg_c) + cumsum_t_exclusive(dk_r*round_bf16(k_r)) + dg_T     [spec:14]
 //   dg_raw = dg*sigmoid(-g_raw)*gate_divisor^-1    -> bf16                                               [spec:14]
@@ -77,8 +77,8 @@ KD_ENTRY(gla_bwd_first_tile, Arguments);
 template <bool aligned>
 KD_FUNCTION void gla_bwd_stage(const Arguments& arguments, float* shared, long long head, long long number, long long begin, long long end, int slot, int record) {
   if (number >= end || (aligned && threadIdx.x != 0)) return;
-  Arrival* const arrivals = reinterpret_cast<Arrival*>(shared + 768);
-  Slot* const slots = reinterpret_cast<Slot*>(shared + 772);
+  Arrival* const arrivals = reinterpret_cast<Arrival*>(shared + 1024);
+  Slot* const slots = reinterpret_cast<Slot*>(shared + 1028);
   Slot& next = slots[record];
   (void)arrivals, (void)head;
   if (threadIdx.x == 0) {
@@ -102,7 +102,7 @@ KD_FUNCTION void gla_bwd_stage(const Arguments& arguments, float* shared, long l
   }
   if constexpr (!aligned) block_barrier();  // the record is complete
   const Tile tile = tile_of(next.tile);
-  float* const operands = shared + 832 + slot * 9344;
+  float* const operands = shared + 1088 + slot * 9344;
   if constexpr (aligned) {
     expect_bytes(&arrivals[slot], 37376, &next);
     fetch_box(operands + 0, arguments.q_map, tile.token, head, tile.batch, &arrivals[slot]);
@@ -133,8 +133,9 @@ KD_FUNCTION void gla_bwd_tiles(const Arguments& arguments, float* shared) {
   const int row = step_row, first_row = 8 * block;
   (void)lane, (void)row, (void)column, (void)first_row;
   float* const g_blocks = shared + 0;
-  float* const _fma_dq_d_blocks = shared + 256;
-  float* const _dk_r_round_k_r_blocks = shared + 512;
+  float* const g_blocks_2 = shared + 256;
+  float* const _fma_dq_d_blocks = shared + 512;
+  float* const _dk_r_round_k_r_blocks = shared + 768;
   const unsigned heads = static_cast<unsigned>(arguments.heads), head_number = blockIdx.x % heads, group_number = blockIdx.x / heads;
   const long long head = head_number, group = group_number;
   (void)shared, (void)head;
@@ -143,8 +144,8 @@ KD_FUNCTION void gla_bwd_tiles(const Arguments& arguments, float* shared) {
   const long long used = arguments.cu_seqlens != nullptr ? arguments.first_tile[arguments.sequences] : arguments.tiles;
   const long long used_end = used < end ? used : end;
   // Operands travel 2 tiles ahead.
-  Arrival* const arrivals = reinterpret_cast<Arrival*>(shared + 768);
-  Slot* const slots = reinterpret_cast<Slot*>(shared + 772);
+  Arrival* const arrivals = reinterpret_cast<Arrival*>(shared + 1024);
+  Slot* const slots = reinterpret_cast<Slot*>(shared + 1028);
   if (threadIdx.x == 0) {
     if constexpr (aligned) {
       for (int slot = 0; slot < 2; ++slot) initialise_arrival(&arrivals[slot]);
@@ -167,7 +168,7 @@ KD_FUNCTION void gla_bwd_tiles(const Arguments& arguments, float* shared) {
     const int rows_here = tile.rows - first_row;  // rows of this thread's block that are there: i < rows_here
     (void)rows_here;
 
-    const float* const operands = shared + 832 + slot * 9344;
+    const float* const operands = shared + 1088 + slot * 9344;
     const bf16* const q_staged = reinterpret_cast<const bf16*>(operands);
     const bf16* const k_staged = reinterpret_cast<const bf16*>(operands + 1024);
     const bf16* const g_raw_staged = reinterpret_cast<const bf16*>(operands + 2048);
@@ -196,6 +197,14 @@ KD_FUNCTION void gla_bwd_tiles(const Arguments& arguments, float* shared) {
       g_c[i] = i == 0 ? term : g_c[i - 1] + term;
     }
     g_blocks[block * 128 + column] = g_c[7];
+    // suffix sum of g: inside blocks of 8 rows, absent rows skipped    // [gla.cpp:17]
+    float _suffix_g[8];
+    #pragma unroll
+    for (int i = 7; i >= 0; --i) {
+      const float term = i < rows_here ? g[i] : 0.0f;
+      _suffix_g[i] = i == 7 ? term : _suffix_g[i + 1] + term;
+    }
+    g_blocks_2[block * 128 + column] = _suffix_g[0];
     block_barrier();  // g_blocks is complete
     // and the blocks before
     float g_c_before = 0.0f;
@@ -207,9 +216,16 @@ KD_FUNCTION void gla_bwd_tiles(const Arguments& arguments, float* shared) {
     }
     #pragma unroll
     for (int i = 0; i < 8; ++i) g_c[i] = g_c_before + g_c[i];
-    float g_T = g_blocks[column];                                       // [gla.cpp:15]
+    // and the blocks after
+    float _suffix_g_before = 0.0f;
+    float _suffix_g_carry = 0.0f;
     #pragma unroll
-    for (int b = 1; b < 2; ++b) g_T += g_blocks[b * 128 + column];
+    for (int b = 1; b >= 0; --b) {
+      if (b == block) _suffix_g_before = _suffix_g_carry;
+      _suffix_g_carry += g_blocks_2[b * 128 + column];
+    }
+    #pragma unroll
+    for (int i = 0; i < 8; ++i) _suffix_g[i] = i == 7 ? _suffix_g_before : _suffix_g_before + _suffix_g[i + 1];
     float dq_d[8];                                                      // [gla.cpp:16]
     #pragma unroll
     for (int i = 0; i < 8; ++i) dq_d[i] = to_float((dq_d_staged + (first_row + i) * 128)[column]);
@@ -252,10 +268,10 @@ KD_FUNCTION void gla_bwd_tiles(const Arguments& arguments, float* shared) {
     float dk[8];
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
-      const float _exp2_g_T_minus_g_c = approx_exp2(g_T - g_c[i]);      // [gla.cpp:17]
-      const float k_r = k[i] * _exp2_g_T_minus_g_c;                     // [gla.cpp:17]
+      const float _exp2_suffix_g = approx_exp2(_suffix_g[i]);           // [gla.cpp:17]
+      const float k_r = k[i] * _exp2_suffix_g;                          // [gla.cpp:17]
       _dk_r_round_k_r[i] = dk_r[i] * round_to<bf16>(k_r);               // [gla.cpp:17]
-      dk[i] = dk_r[i] * _exp2_g_T_minus_g_c;                            // [gla.cpp:17]
+      dk[i] = dk_r[i] * _exp2_suffix_g;                                 // [gla.cpp:17]
     }
     // cumulative sum of _dk_r_round_k_r: inside blocks of 8 rows, absent rows skipped  // [gla.cpp:14]
     float _prefix_dk_r_round_k_r[8];

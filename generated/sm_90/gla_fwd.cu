@@ -7,7 +7,7 @@
 //   g_c = cumsum_t(g)    -> f32                                                                          [spec:15]
 //   q_d = q*2^g_c*scale    -> bf16                                                                       [spec:16]
 //   g_T = sum_t(g)    -> f32                                                                             [spec:15]
-//   k_r = k*2^(g_T - g_c)    -> bf16                                                                     [spec:17]
+//   k_r = k*2^suffix_sum_t_exclusive(g)    -> bf16                                                       [spec:17]
 #include <kdagen/device.cuh>
 #include <kdagen/staging.cuh>
 
@@ -66,8 +66,8 @@ KD_ENTRY(gla_fwd_first_tile, Arguments);
 template <bool aligned>
 KD_FUNCTION void gla_fwd_stage(const Arguments& arguments, float* shared, long long head, long long number, long long begin, long long end, int slot, int record) {
   if (number >= end || (aligned && threadIdx.x != 0)) return;
-  Arrival* const arrivals = reinterpret_cast<Arrival*>(shared + 256);
-  Slot* const slots = reinterpret_cast<Slot*>(shared + 260);
+  Arrival* const arrivals = reinterpret_cast<Arrival*>(shared + 512);
+  Slot* const slots = reinterpret_cast<Slot*>(shared + 516);
   Slot& next = slots[record];
   (void)arrivals, (void)head;
   if (threadIdx.x == 0) {
@@ -93,7 +93,7 @@ KD_FUNCTION void gla_fwd_stage(const Arguments& arguments, float* shared, long l
   }
   if constexpr (!aligned) block_barrier();  // the record is complete
   const Tile tile = tile_of(next.tile);
-  float* const operands = shared + 320 + slot * 3072;
+  float* const operands = shared + 576 + slot * 3072;
   if constexpr (aligned) {
     expect_bytes(&arrivals[slot], 12288, &next);
     fetch_box(operands + 0, arguments.q_map, tile.token, head, tile.batch, &arrivals[slot]);
@@ -116,6 +116,7 @@ KD_FUNCTION void gla_fwd_tiles(const Arguments& arguments, float* shared) {
   const int row = step_row, first_row = 8 * block;
   (void)lane, (void)row, (void)column, (void)first_row;
   float* const g_blocks = shared + 0;
+  float* const g_blocks_2 = shared + 256;
   const unsigned heads = static_cast<unsigned>(arguments.heads), head_number = blockIdx.x % heads, group_number = blockIdx.x / heads;
   const long long head = head_number, group = group_number;
   (void)shared, (void)head;
@@ -124,8 +125,8 @@ KD_FUNCTION void gla_fwd_tiles(const Arguments& arguments, float* shared) {
   const long long used = arguments.cu_seqlens != nullptr ? arguments.first_tile[arguments.sequences] : arguments.tiles;
   const long long used_end = used < end ? used : end;
   // Operands travel 2 tiles ahead.
-  Arrival* const arrivals = reinterpret_cast<Arrival*>(shared + 256);
-  Slot* const slots = reinterpret_cast<Slot*>(shared + 260);
+  Arrival* const arrivals = reinterpret_cast<Arrival*>(shared + 512);
+  Slot* const slots = reinterpret_cast<Slot*>(shared + 516);
   if (threadIdx.x == 0) {
     if constexpr (aligned) {
       for (int slot = 0; slot < 2; ++slot) initialise_arrival(&arrivals[slot]);
@@ -148,7 +149,7 @@ KD_FUNCTION void gla_fwd_tiles(const Arguments& arguments, float* shared) {
     const int rows_here = tile.rows - first_row;  // rows of this thread's block that are there: i < rows_here
     (void)rows_here;
 
-    const float* const operands = shared + 320 + slot * 3072;
+    const float* const operands = shared + 576 + slot * 3072;
     const bf16* const q_staged = reinterpret_cast<const bf16*>(operands);
     const bf16* const k_staged = reinterpret_cast<const bf16*>(operands + 1024);
     const bf16* const g_raw_staged = reinterpret_cast<const bf16*>(operands + 2048);
@@ -170,6 +171,14 @@ KD_FUNCTION void gla_fwd_tiles(const Arguments& arguments, float* shared) {
       g_c[i] = i == 0 ? term : g_c[i - 1] + term;
     }
     g_blocks[block * 128 + column] = g_c[7];
+    // suffix sum of g: inside blocks of 8 rows, absent rows skipped    // [gla.cpp:17]
+    float _suffix_g[8];
+    #pragma unroll
+    for (int i = 7; i >= 0; --i) {
+      const float term = i < rows_here ? g[i] : 0.0f;
+      _suffix_g[i] = i == 7 ? term : _suffix_g[i + 1] + term;
+    }
+    g_blocks_2[block * 128 + column] = _suffix_g[0];
     block_barrier();  // g_blocks is complete
     // and the blocks before
     float g_c_before = 0.0f;
@@ -184,6 +193,16 @@ KD_FUNCTION void gla_fwd_tiles(const Arguments& arguments, float* shared) {
     float g_T = g_blocks[column];                                       // [gla.cpp:15]
     #pragma unroll
     for (int b = 1; b < 2; ++b) g_T += g_blocks[b * 128 + column];
+    // and the blocks after
+    float _suffix_g_before = 0.0f;
+    float _suffix_g_carry = 0.0f;
+    #pragma unroll
+    for (int b = 1; b >= 0; --b) {
+      if (b == block) _suffix_g_before = _suffix_g_carry;
+      _suffix_g_carry += g_blocks_2[b * 128 + column];
+    }
+    #pragma unroll
+    for (int i = 0; i < 8; ++i) _suffix_g[i] = i == 7 ? _suffix_g_before : _suffix_g_before + _suffix_g[i + 1];
     float q[8];                                                         // [gla.cpp:12]
     #pragma unroll
     for (int i = 0; i < 8; ++i) q[i] = to_float((q_staged + (first_row + i) * 128)[column]);
@@ -203,7 +222,7 @@ KD_FUNCTION void gla_fwd_tiles(const Arguments& arguments, float* shared) {
     float k_r[8];
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
-      k_r[i] = k[i] * approx_exp2(g_T - g_c[i]);                        // [gla.cpp:17]
+      k_r[i] = k[i] * approx_exp2(_suffix_g[i]);                        // [gla.cpp:17]
     }
     {
       bf16* const place = row_of<aligned>(here.k_r, arguments.k_r.token, first_row) + column;
@@ -241,7 +260,7 @@ KD_ENTRY(gla_fwd, Arguments);
 #endif
 
 #if KD_ANY_VARIANT
-KD_KERNEL(256, 4) void gla_fwd_any(const __grid_constant__ Arguments arguments) {
+KD_KERNEL(256, 3) void gla_fwd_any(const __grid_constant__ Arguments arguments) {
   KD_DYNAMIC_SHARED(float, shared);
   gla_fwd_tiles<false>(arguments, shared);
 }

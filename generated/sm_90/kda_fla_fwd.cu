@@ -290,7 +290,7 @@ KD_ENTRY(kda_fla_fwd, Arguments);
 #endif
 
 #if KD_ANY_VARIANT
-KD_KERNEL(256, 4) void kda_fla_fwd_any(const __grid_constant__ Arguments arguments) {
+KD_KERNEL(256, 3) void kda_fla_fwd_any(const __grid_constant__ Arguments arguments) {
   KD_DYNAMIC_SHARED(float, shared);
   kda_fla_fwd_tiles<false>(arguments, shared);
 }

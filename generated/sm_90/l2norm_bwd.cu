@@ -207,7 +207,7 @@ KD_ENTRY(l2norm_bwd, Arguments);
 #endif
 
 #if KD_ANY_VARIANT
-KD_KERNEL(256, 4) void l2norm_bwd_any(const __grid_constant__ Arguments arguments) {
+KD_KERNEL(256, 3) void l2norm_bwd_any(const __grid_constant__ Arguments arguments) {
   KD_DYNAMIC_SHARED(float, shared);
   l2norm_bwd_tiles<false>(arguments, shared);
 }

@@ -192,7 +192,7 @@ KD_ENTRY(l2norm_fwd, Arguments);
 #endif
 
 #if KD_ANY_VARIANT
-KD_KERNEL(256, 4) void l2norm_fwd_any(const __grid_constant__ Arguments arguments) {
+KD_KERNEL(256, 3) void l2norm_fwd_any(const __grid_constant__ Arguments arguments) {
   KD_DYNAMIC_SHARED(float, shared);
   l2norm_fwd_tiles<false>(arguments, shared);
 }

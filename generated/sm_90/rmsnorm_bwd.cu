@@ -244,7 +244,7 @@ KD_ENTRY(rmsnorm_bwd, Arguments);
 #endif
 
 #if KD_ANY_VARIANT
-KD_KERNEL(256, 4) void rmsnorm_bwd_any(const __grid_constant__ Arguments arguments) {
+KD_KERNEL(256, 3) void rmsnorm_bwd_any(const __grid_constant__ Arguments arguments) {
   KD_DYNAMIC_SHARED(float, shared);
   rmsnorm_bwd_tiles<false>(arguments, shared);
 }

@@ -196,7 +196,7 @@ KD_ENTRY(rmsnorm_fwd, Arguments);
 #endif
 
 #if KD_ANY_VARIANT
-KD_KERNEL(256, 4) void rmsnorm_fwd_any(const __grid_constant__ Arguments arguments) {
+KD_KERNEL(256, 3) void rmsnorm_fwd_any(const __grid_constant__ Arguments arguments) {
   KD_DYNAMIC_SHARED(float, shared);
   rmsnorm_fwd_tiles<false>(arguments, shared);
 }

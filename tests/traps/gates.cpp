@@ -120,6 +120,37 @@ TEST(Gates, T006InfiniteLogDecay) {
   EXPECT_EQ((*infinite)("g_T", 1), (*shut)("g_T", 1));
 }
 
+// The shipped preamble with such a gate writes 2^(total - cumsum); difference-of-sums makes it the sum of the rows behind.
+TEST(Gates, T006DecayToTheEndAsADifference) {
+  const auto spec = [](Spec& s, const Options&, Axis t, Axis h, Axis d) {
+    Value k = s.input("k", {t, h, d}), g = s.let("g", logsigmoid(s.input("g_raw", {t, h, d})) * 10.0);
+    s.output("k_r", k * exp2(total(g, t) - cumsum(g, t)));
+  };
+  EmulatedProgram program(spec, with(small, {{"dtype", "f32"}, {"out", "f32"}, {"grads", "f32"}}));
+  const auto run = [&](double gate) {
+    auto call = std::make_unique<Call>(program, CallSizes{1, 32, 1});
+    call->set("g_raw", [=](const At& at) { return at.row == 5 ? gate : 3.0 + 0.1 * static_cast<double>(at.row); }).set("k", 1).set("dk_r", 1);
+    call->forward().backward();
+    return call;
+  };
+  const auto infinite = run(-3e38), strong = run(-1e6), shut = run(-100);  // -inf, -1e7, -1000 in log2 units
+  for (const char* name : {"k_r", "dk", "dg_raw"})
+    for (int64_t row = 0; row < 32; ++row)
+      for (int64_t d = 0; d < 16; ++d) {
+        if (row == 5 && std::string(name) == "dg_raw") continue;
+        const double value = (*infinite)(name, row, 0, d);
+        ASSERT_TRUE(std::isfinite(value)) << name << " row " << row;
+        ASSERT_EQ(value, (*strong)(name, row, 0, d)) << name << " row " << row;  // the gates behind are not lost
+        ASSERT_EQ(value, (*shut)(name, row, 0, d)) << name << " row " << row;
+        if (row < 5 && std::string(name) != "dg_raw") ASSERT_EQ(value, 0) << name << " row " << row;
+      }
+  double exact = 0;
+  for (int64_t row = 15; row >= 5; --row) {
+    ASSERT_NEAR((*infinite)("k_r", row) / std::exp2(exact), 1, 1e-5) << "row " << row;
+    exact += -std::log1p(std::exp(-(3.0 + 0.1 * static_cast<double>(row)))) * 10.0;
+  }
+}
+
 TEST(Gates, T009SuffixSums) {
   for (const char* chunk : {"16", "64"})
     for (const char* threads : {"", "threads=128", "threads=256"}) {
