@@ -28,6 +28,8 @@ if(EXISTS ${CMAKE_SOURCE_DIR}/specs/kda_k1.cpp)
     add_test(NAME check.subchunk.${slice} COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/subchunk.py $<TARGET_FILE:kdagen> ${CMAKE_SOURCE_DIR}/tests/specs --slice ${slice}/4)
     set_tests_properties(check.subchunk.${slice} PROPERTIES LABELS correctness TIMEOUT 900)
   endforeach()
+  add_test(NAME check.schedules COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/schedules.py $<TARGET_FILE:kdagen>)
+  set_tests_properties(check.schedules PROPERTIES LABELS correctness TIMEOUT 900)
   add_test(NAME explain.hand_over COMMAND kdagen explain kda_k1)
   set_tests_properties(explain.hand_over PROPERTIES LABELS correctness PASS_REGULAR_EXPRESSION
     "handover=premult upstream=f32 upstream.beta=f32 upstream.g_T=f32 upstream.qk=f32\n +16.28 bytes an element; errors at most: dq 1e-06; dk 1e-06; dg_raw 2e-06 .typical, init., 4e-06 .strong")
