@@ -43,7 +43,9 @@ void print_owners(Writer& out, const Program& program, const Names& names, std::
   if (once) out.line("{"), out.indent();
   else out.open(fmt::format("for (long long owned = begin; owned < end; owned += {})", tiling.owned_tiles()));
   out.line(fmt::format("const long long number = {} + own_tile;", owned));
-  out.line("const Tile tile = number >= used_end ? Tile{}");
+  // Threads that are left over when every tile has its own would do the first rows of the next round.
+  bool left_over = !once && tiling.threads % tiling.chunk != 0;
+  out.line(fmt::format("const Tile tile = number >= used_end{} ? Tile{{}}", left_over ? fmt::format(" || own_tile >= {}", tiling.owned_tiles()) : ""));
   out.line("    : arguments.cu_seqlens != nullptr");
   out.line(fmt::format("        ? find_packed_tile(number, {}, arguments.sequences, arguments.first_tile, arguments.sequence_start)", tiling.chunk));
   out.line(fmt::format("        : find_tile(number, {}, arguments.tokens);", tiling.chunk));
