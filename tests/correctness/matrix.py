@@ -7,8 +7,9 @@ the layouts bthd, htd, and tile-major cotangents; the sequences 16, 33, 0, 7 and
 """
 import argparse
 import itertools
-import subprocess
 import sys
+
+from check_commands import add_slice, run, sliced
 
 SETTINGS = [["layout=bthd"], ["layout=htd"], ["upstream_layout=tile"]]
 
@@ -25,19 +26,9 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("kdagen")
     parser.add_argument("spec")
-    parser.add_argument("--slice", default="0/1")
+    add_slice(parser)
     options = parser.parse_args()
-    index, count = map(int, options.slice.split("/"))
-    chosen = list(commands(options.kdagen, options.spec))[index::count]
-    failed = 0
-    for command in chosen:
-        result = subprocess.run(command, capture_output=True, text=True)
-        if result.returncode != 0:
-            failed += 1
-            bad = [line for line in result.stdout.splitlines() if "FAIL" in line]
-            print(f"exits with {result.returncode}: {' '.join(command[1:])}", *bad[-8:], result.stderr, sep="\n")
-    print(f"{len(chosen)} checks, {failed} failed")
-    return 1 if failed or not chosen else 0
+    return run(sliced(commands(options.kdagen, options.spec), options))
 
 
 if __name__ == "__main__":

@@ -11,8 +11,9 @@ covers that no row before it covers; 60 rows at least. Chunks past 16 take the l
 import argparse
 import itertools
 import random
-import subprocess
 import sys
+
+from check_commands import add_slice, run, sliced
 
 FACTORS = {
     "dtype": ["bf16", "fp16", "f32"],
@@ -75,25 +76,14 @@ def command(kdagen, row, number):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("kdagen")
-    parser.add_argument("--slice", default="0/1")
+    add_slice(parser)
     parser.add_argument("--list", action="store_true")
     options = parser.parse_args()
-    index, count = map(int, options.slice.split("/"))
-    rows = list(enumerate(table()))[index::count]
-    failed = 0
-    for number, row in rows:
-        arguments = command(options.kdagen, row, number)
-        if options.list:
-            print(" ".join(arguments[1:]))
-            continue
-        result = subprocess.run(arguments, capture_output=True, text=True)
-        if result.returncode != 0:
-            failed += 1
-            bad = [line for line in result.stdout.splitlines() if "FAIL" in line]
-            print(f"row {number} exits with {result.returncode}: {' '.join(arguments[1:])}")
-            print("\n".join(bad[-12:]), result.stderr, sep="\n")
-    print(f"{len(rows)} rows, {failed} failed")
-    return 1 if failed or not rows else 0
+    commands = [command(options.kdagen, row, number) for number, row in sliced(enumerate(table()), options)]
+    if not options.list:
+        return run(commands)
+    print("\n".join(" ".join(words[1:]) for words in commands))
+    return 0
 
 
 if __name__ == "__main__":

@@ -8,8 +8,9 @@ exponents of test specs: of either sign, exclusive sums, gates by feature and by
 import argparse
 import itertools
 import os
-import subprocess
 import sys
+
+from check_commands import add_slice, run, sliced
 
 PACKED = ["--seqlens", "1,37,0,64,130", "--heads", "2"]
 FIXED = ["--tokens", "70", "--batch", "2", "--heads", "1"]
@@ -47,19 +48,9 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("kdagen")
     parser.add_argument("specs")
-    parser.add_argument("--slice", default="0/1")
+    add_slice(parser)
     options = parser.parse_args()
-    index, count = map(int, options.slice.split("/"))
-    chosen = list(commands(options.kdagen, options.specs))[index::count]
-    failed = 0
-    for command in chosen:
-        result = subprocess.run(command, capture_output=True, text=True)
-        if result.returncode != 0:
-            failed += 1
-            bad = [line for line in result.stdout.splitlines() if "FAIL" in line]
-            print(f"exits with {result.returncode}: {' '.join(command[1:])}", *bad[-8:], result.stderr, sep="\n", flush=True)
-    print(f"{len(chosen)} checks, {failed} failed")
-    return 1 if failed or not chosen else 0
+    return run(sliced(commands(options.kdagen, options.specs), options))
 
 
 if __name__ == "__main__":
