@@ -42,32 +42,26 @@ std::vector<std::vector<Span>> spans_of(const Program& program) {
   return result;
 }
 
-bool is_tile(const Buffer& buffer) { return buffer.layout == Layout::StepTile || buffer.layout == Layout::ChunkTile; }
-
 /// Whether each thread has read its elements of `from` for the last time when it writes the same elements of `to`.
-bool hands_over(const Span& from, const Span& to) {
-  int phase = from.back().phase;
+bool hands_over(const Program& program, const Span& from, const Span& to) {
+  const int phase = from.back().phase;
   if (to.front().phase != phase || from.back().order >= to.front().order) return false;
-  Map map = to.front().statement->map;
-  auto all = [&](const Span& span, Kind kind) {
-    return std::all_of(span.begin(), span.end(), [&](const Access& a) {
-      return a.phase != phase || (a.statement->kind == kind && a.statement->map == map);
+  return llvm::all_of(from, [&](const Access& read) {
+    return llvm::all_of(to, [&](const Access& write) {
+      return read.phase != phase || write.phase != phase || own_elements(program, *read.statement, *write.statement);
     });
-  };
-  return all(from, Kind::Fetch) && all(to, Kind::Publish);
+  });
 }
 
 enum class Neighbours { Apart, SamePlace, Free };  // must not overlap; only at the same offset; may overlap in any way
 
 Neighbours neighbours(const Program& program, const std::vector<std::vector<Span>>& spans, int a, int b) {
-  const Buffer &first = program.buffers[a], &second = program.buffers[b];
   if (spans[a].empty() || spans[b].empty()) return Neighbours::Apart;  // of the row owners: no barrier parts them from the tiles
-  bool same = is_tile(first) && first.layout == second.layout;
   Neighbours result = Neighbours::Free;
   for (const Span& x : spans[a])
     for (const Span& y : spans[b]) {
       if (x.back().phase < y.front().phase || y.back().phase < x.front().phase) continue;
-      if (!same || !(hands_over(x, y) || hands_over(y, x))) return Neighbours::Apart;
+      if (!hands_over(program, x, y) && !hands_over(program, y, x)) return Neighbours::Apart;
       result = Neighbours::SamePlace;
     }
   return result;

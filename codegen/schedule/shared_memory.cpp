@@ -27,6 +27,12 @@ int buffer_floats(const Buffer& buffer, const Tiling& tiling) {
   return 0;
 }
 
+bool own_elements(const Program& program, const Statement& read, const Statement& write) {
+  Layout from = program.buffers[read.buffer].layout, to = program.buffers[write.buffer].layout;
+  return read.kind == Kind::Fetch && write.kind == Kind::Publish && read.map == write.map && from == to &&
+         (to == Layout::StepTile || to == Layout::ChunkTile);
+}
+
 namespace {
 class Races {
  public:
@@ -104,16 +110,10 @@ class Races {
     for (const Access& other : earlier) {
       int a = other.statement->buffer, b = access.statement->buffer;
       bool other_step = a == b && other.part >= 0 && access.part >= 0 && other.part != access.part;
-      if (!other_step && !own_elements(*other.statement, *access.statement) && overlap(a, b)) return &other;
+      bool own = program_.buffers[a].offset == program_.buffers[b].offset && own_elements(program_, *other.statement, *access.statement);
+      if (!other_step && !own && overlap(a, b)) return &other;
     }
     return nullptr;
-  }
-
-  /// Each thread reads just the elements that it then writes.
-  bool own_elements(const Statement& read, const Statement& write) const {
-    const Buffer &from = program_.buffers[read.buffer], &to = program_.buffers[write.buffer];
-    return read.kind == Kind::Fetch && write.kind == Kind::Publish && read.map == write.map && from.layout == to.layout &&
-           from.offset == to.offset && (to.layout == Layout::StepTile || to.layout == Layout::ChunkTile);
   }
 
   Program& program_;
