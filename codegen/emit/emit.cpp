@@ -228,8 +228,7 @@ class KernelText {
       std::string advance = staging_->advance_step(r);
       bool whole = program_.staging.whole(r);
       if (whole) {  // the operands of all steps
-        out.line("{");
-        out.indent();
+        out.open();
         staging_->print_operands(out, r);
       }
       out.open(region.reverse ? fmt::format("for (int step = {}; step >= 0; --step{})", tiling.steps - 1, advance)

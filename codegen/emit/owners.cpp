@@ -40,8 +40,7 @@ void print_owners(Writer& out, const Program& program, const Names& names, std::
   out.line(fmt::format("// Row owners: what needs one number a row is done by a thread a row, {}.",
                        once ? "for all tiles of the block" : fmt::format("{} tiles at a time", tiling.owned_tiles())));
   out.line(fmt::format("const int own_row = static_cast<int>(threadIdx.x % {0}), own_tile = static_cast<int>(threadIdx.x / {0});", tiling.chunk));
-  if (once) out.line("{"), out.indent();
-  else out.open(fmt::format("for (long long owned = begin; owned < end; owned += {})", tiling.owned_tiles()));
+  out.open(once ? "" : fmt::format("for (long long owned = begin; owned < end; owned += {})", tiling.owned_tiles()));
   out.line(fmt::format("const long long number = {} + own_tile;", owned));
   // Threads that are left over when every tile has its own would do the first rows of the next round.
   bool left_over = !once && tiling.threads % tiling.chunk != 0;

@@ -238,18 +238,16 @@ void StagingPrinter::print_operands(Writer& out, int region) const {
 
 void StagingPrinter::print_restage(Writer& out, int region) const {
   bool whole = program_.staging.whole(region);
-  print_refill(out, whole ? std::to_string(program_.units_before(region)) : "unit");
-  if (whole) out.line(after_unit().substr(2) + ";");
-}
-
-void StagingPrinter::print_refill(Writer& out, const std::string& unit) const {
-  int stages = program_.tiling.stages, units = program_.units();
-  std::string portion = units > 1 ? fmt::format("number + ({2} + {0}) / {1}, ({2} + {0}) % {1}", stages, units, unit) : fmt::format("number + {}", stages);
+  int stages = program_.tiling.stages, units = program_.units(), ahead = program_.units_before(region) + stages;
+  std::string portion = units == 1 ? fmt::format("number + {}", stages)
+                        : whole    ? fmt::format("number + {}, {}", ahead / units, ahead % units)
+                                   : fmt::format("number + (unit + {0}) / {1}, (unit + {0}) % {1}", stages, units);
   out.line(call(portion, "slot", fmt::format("record == 0 ? {} : record - 1", stages)));
+  if (whole) out.line(next_unit() + ";");
 }
 
-std::string StagingPrinter::after_unit() const {
-  return fmt::format(", next_slot(slot, phase, {0}), record = record == {0} ? 0 : record + 1", program_.tiling.stages);
+std::string StagingPrinter::next_unit() const {
+  return fmt::format("next_slot(slot, phase, {0}), record = record == {0} ? 0 : record + 1", program_.tiling.stages);
 }
 
 }  // namespace kdagen::emit

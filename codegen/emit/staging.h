@@ -26,17 +26,16 @@ class StagingPrinter {
   /// After the last read of an operand and a barrier.
   void print_restage(Writer& out, int region) const;
   /// For the head of the loop over tiles or over the steps of a region: ", next_slot(...)" where a portion ends there.
-  std::string advance_tile() const { return any() && program_.units() == 1 ? after_unit() : ""; }
-  std::string advance_step(int region) const { return any() && program_.units() > 1 && program_.staging.holds(region) && !program_.staging.whole(region) ? after_unit() : ""; }
+  std::string advance_tile() const { return any() && program_.units() == 1 ? ", " + next_unit() : ""; }
+  std::string advance_step(int region) const { return any() && program_.units() > 1 && program_.staging.holds(region) && !program_.staging.whole(region) ? ", " + next_unit() : ""; }
   /// "const __grid_constant__ Arguments arguments": maps must stay where the launch put them.
   std::string parameter() const { return any() ? "const __grid_constant__ Arguments arguments" : "const Arguments arguments"; }
 
  private:
   void print_wait(Writer& out) const;
   void print_regions(Writer& out, bool by_engine) const;
-  void print_refill(Writer& out, const std::string& unit) const;
   void print_requests(Writer& out, int region, bool by_engine) const;
-  std::string after_unit() const;
+  std::string next_unit() const;
   std::string arrivals() const;
   std::string records() const;
   void print_pointers(Writer& out, bool follows) const;

@@ -48,8 +48,7 @@ std::string StatementPrinter::open_column(const std::string& tensor, mlir::Array
   bool rows = lists(axes, kernel.axis(AxisRole::Rows)), columns = lists(axes, kernel.axis(AxisRole::Feature));
   if (program_.tiling.stages == 0 || place_ != Place::Tile || !rows || !columns || !names_.staged(tensor).empty()) return {};
   std::string name = names_.tensor(tensor), stride = fmt::format("arguments.{}.{}", name, program_.tile_major.count(tensor) ? "row" : "token");
-  out_.line("{");
-  out_.indent();
+  out_.open();
   out_.line(fmt::format("{}* const place = row_of<aligned>(here.{}, {}, first_row) + column;", type, name, stride));
   return fmt::format("*row_of<aligned>(place, {}, i)", stride);
 }

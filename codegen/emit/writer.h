@@ -22,7 +22,8 @@ class Writer {
     text_ += all + "\n";
   }
   /// A line that opens a block; close() ends it.
-  void open(const std::string& text) { line(text + " {"); ++depth_; }
+  /// `text {`, or a block of its own.
+  void open(const std::string& text = "") { line(text.empty() ? "{" : text + " {"); ++depth_; }
   void close(const std::string& after = "") { --depth_; line("}" + after); }
   void indent() { ++depth_; }
   void outdent() { --depth_; }
