@@ -11,6 +11,7 @@
 #include "codegen/emit/statements.h"
 #include "codegen/schedule/homes.h"
 #include "codegen/schedule/schedule.h"
+#include "codegen/schedule/shared_memory.h"
 #include "kdagen/error.h"
 
 using namespace kdagen::kda;
@@ -131,9 +132,13 @@ class KernelText {
 
   void print_buffer(Writer& out, int i) {
     const Buffer& buffer = program_.buffers[i];
-    std::string type = value_type(buffer.value), name = names_->buffer(i), place = fmt::format("shared + {}", buffer.offset);
-    out.line(type == "float" ? fmt::format("float* const {} = {};", name, place)
-                             : fmt::format("{0}* const {1} = reinterpret_cast<{0}*>({2});", type, name, place));
+    std::string type = value_type(buffer.value), name = names_->buffer(i), place = fmt::format("shared + {}", buffer.offset), sharers;
+    auto end = [&](const Buffer& b) { return b.offset + buffer_floats(b, program_.tiling); };
+    for (int j = 0; j < i; ++j)
+      if (const Buffer& other = program_.buffers[j]; other.offset < end(buffer) && buffer.offset < end(other))
+        sharers += (sharers.empty() ? "  // never needed at the same time as " : ", ") + names_->buffer(j);
+    out.line((type == "float" ? fmt::format("float* const {} = {};", name, place)
+                              : fmt::format("{0}* const {1} = reinterpret_cast<{0}*>({2});", type, name, place)) + sharers);
   }
 
   void print_thread_maps(Writer& out) {

@@ -223,12 +223,12 @@ KD_FUNCTION void kda_k1_bwd_tiles(const Arguments& arguments, float* shared) {
   const int row = step_row, first_row = 8 * block;
   (void)lane, (void)row, (void)column, (void)first_row;
   float* const g_blocks = shared + 2048;
-  float* const dg_c_blocks = shared + 2048;
+  float* const dg_c_blocks = shared + 2048;  // never needed at the same time as g_blocks
   float* const _dz_g_raw_plus_dt_bias_blocks = shared + 0;
   float* const dg_raw_blocks = shared + 256;
-  float* const dg_c_shared = shared + 0;
+  float* const dg_c_shared = shared + 0;  // never needed at the same time as _dz_g_raw_plus_dt_bias_blocks, dg_raw_blocks
   float* const _exp2_g_T_shared = shared + 2304;
-  float* const g_c_shared = shared + 0;
+  float* const g_c_shared = shared + 0;  // never needed at the same time as _dz_g_raw_plus_dt_bias_blocks, dg_raw_blocks, dg_c_shared
   const unsigned heads = static_cast<unsigned>(arguments.heads), head_number = blockIdx.x % heads, group_number = blockIdx.x / heads;
   const long long head = head_number, group = group_number;
   (void)shared, (void)head;
