@@ -99,6 +99,7 @@ const Form table[] = {
     KD_FORM(1, true, cumsum(a, t, {.exclusive = true, .reverse = true})),
     KD_FORM(1, true, total(a, t)),
     KD_FORM(1, true, last(a, t)),
+    KD_FORM(1, false, total(a, t) - cumsum(a, t)),
     KD_FORM(1, false, sum(a * b, t)),
     KD_FORM(1, false, sum(a * b, {t, d})),
     KD_FORM(1, false, max(a, t)),
