@@ -34,7 +34,8 @@ Scheduled schedule_kernel(Compilation& compilation, const std::string& schedule,
 /// "kdagen emit rmsnorm --pass bwd --set chunk=64": only what differs from the defaults is named.
 std::string remake_command(Compilation& compilation, const CompileOptions& options, const std::string& arch) {
   auto graph = nlohmann::json::parse(compilation.graph());
-  std::string command = fmt::format("kdagen emit {} --pass {}", graph.value("name", ""), direction_name(compilation.direction()));
+  std::string command =
+      fmt::format("kdagen emit {} --pass {}", graph.value("name", ""), direction_name(compilation.direction()));
   if (arch != "sm_90") command += " --arch " + arch;
   auto text = [](const nlohmann::json& value) { return value.is_string() ? value.get<std::string>() : value.dump(); };
   for (const auto& option : graph.value("options", nlohmann::json::array()))
@@ -61,14 +62,16 @@ std::string scheduled_text(Compilation& compilation, const std::string& arch) {
 ScheduleFigures schedule_figures(Compilation& compilation, const std::string& arch, const std::string& schedule) {
   Scheduled scheduled = schedule_kernel(compilation, schedule, arch);
   const schedule::Program& program = scheduled.program;
-  return {program.tiling, program.shared_floats * 4, program.staging.slot_bytes, schedule::most_resident_blocks(program)};
+  return {program.tiling, program.shared_floats * 4, program.staging.slot_bytes,
+          schedule::most_resident_blocks(program)};
 }
 
 emit::Emitted emit_kernel(Compilation& compilation, const std::string& arch, bool force) {
   return emit_kernel_as(compilation, compilation.options().schedule, arch, force);
 }
 
-emit::Emitted emit_kernel_as(Compilation& compilation, const std::string& schedule, const std::string& arch, bool force) {
+emit::Emitted emit_kernel_as(Compilation& compilation, const std::string& schedule, const std::string& arch,
+                             bool force) {
   schedule::shared_limit(arch);  // an unknown architecture is refused before anything else
   if (!force) compilation.require_ranges();
   Scheduled scheduled = schedule_kernel(compilation, schedule, arch);

@@ -20,7 +20,8 @@ const Names<UpstreamLayout> upstream_layouts = {{"rows", UpstreamLayout::rows}, 
 const Names<Upstream> upstreams = {{"f32", Upstream::f32}, {"bf16", Upstream::bf16}, {"fp16row", Upstream::fp16row}};
 const Names<Operands> operand_rules = {
     {"exact", Operands::exact}, {"rounded", Operands::rounded}, {"by_out", Operands::by_out}};
-const Names<ScanKind> scans = {{"auto", ScanKind::automatic}, {"float", ScanKind::floating}, {"fixed", ScanKind::fixed}};
+const Names<ScanKind> scans = {
+    {"auto", ScanKind::automatic}, {"float", ScanKind::floating}, {"fixed", ScanKind::fixed}};
 const Names<Arithmetic> arithmetics = {{"f64", Arithmetic::f64}, {"f32", Arithmetic::f32}};
 const Names<std::string> gradient_types = {{"bf16", "bf16"}, {"fp16", "fp16"}, {"f32", "f32"}};
 

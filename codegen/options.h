@@ -16,8 +16,8 @@ enum class Upstream { f32, bf16, fp16row };
 /// stored as f32, rounded for a narrower one.
 enum class Operands { by_out, exact, rounded };
 enum class Arithmetic { f64, f32 };
-/// Sums over rows: in fixed point where exponents are anchored, the sum ends in one and its range is proven (automatic),
-/// never, or wherever the range is proven.
+/// Sums over rows: in fixed point where exponents are anchored, the sum ends in one and its range is proven
+/// (automatic), never, or wherever the range is proven.
 enum class ScanKind { automatic, floating, fixed };
 
 struct CompileOptions {

@@ -23,7 +23,6 @@ ScanKind scan_kind(ScanKind asked, kda::KernelOp kernel) {
   return asked == ScanKind::automatic && !any ? ScanKind::floating : asked;
 }
 
-
 struct StepInfo {
   Stage stage;
   std::string_view name;

@@ -26,8 +26,8 @@ struct BoundTensor {
 
 struct Binding {
   std::vector<BoundTensor> tensors;  ///< in the manifest's order
-  bool aligned = false;              ///< pointers and strides fit every vector_bytes and tensor map: `entry`, else `entry_any`
-  int device_ordinal = -1;           ///< of all tensors; -1 for host memory
+  bool aligned = false;     ///< pointers and strides fit every vector_bytes and tensor map: `entry`, else `entry_any`
+  int device_ordinal = -1;  ///< of all tensors; -1 for host memory
 };
 
 /// Checks the problem (check_problem) and every tensor against the manifest. UsageError naming the tensor when it is
@@ -47,7 +47,8 @@ using TensorMapMaker = std::function<TensorMapWords(const BoundTensor&, int box_
 /// The argument struct: one 8-byte word after another, in the manifest's order. `make_map` is asked for the maps of an
 /// aligned binding; `entry_any` uses none, and gets zeros.
 std::vector<std::uint64_t> build_words(const Manifest& manifest, const Problem& problem, const Binding& binding,
-                                       const WorkspaceLayout& layout, void* workspace, const TensorMapMaker& make_map = {});
+                                       const WorkspaceLayout& layout, void* workspace,
+                                       const TensorMapMaker& make_map = {});
 
 struct LaunchStep {
   const LaunchInfo* info = nullptr;

@@ -58,9 +58,9 @@ class Cache {
   const CacheDirectory& directory() const { return directory_; }
 
   /// The object of `key`. If there is none, `build` makes it, under a lock, so that of many processes that ask at once
-  /// one builds and the others wait (as long as `patience`, then they build for themselves and write nothing). A damaged or foreign entry is reported
-  /// by one warning and replaced; a folder that cannot be written by one warning and no entry. Errors of `build` pass
-  /// through and leave nothing.
+  /// one builds and the others wait (as long as `patience`, then they build for themselves and write nothing). A
+  /// damaged or foreign entry is reported by one warning and replaced; a folder that cannot be written by one warning
+  /// and no entry. Errors of `build` pass through and leave nothing.
   CachedObject get(const CacheKey& key, const std::function<CachedObject()>& build);
 
   std::vector<CacheEntry> list() const;  ///< newest first

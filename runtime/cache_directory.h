@@ -13,8 +13,8 @@ namespace kdagen::runtime {
 class TemporaryDirectory {
  public:
   TemporaryDirectory() = default;
-  /// Made in the first of `parents`, $TMPDIR, /tmp, /var/tmp that works, one with 32 MiB of room if any has. Else empty.
-  /// A place where others could put a folder of theirs in its stead is passed over with a warning.
+  /// Made in the first of `parents`, $TMPDIR, /tmp, /var/tmp that works, one with 32 MiB of room if any has. Else
+  /// empty. A place where others could put a folder of theirs in its stead is passed over with a warning.
   explicit TemporaryDirectory(const std::vector<std::filesystem::path>& parents);
   TemporaryDirectory(TemporaryDirectory&& other) noexcept { *this = std::move(other); }
   TemporaryDirectory& operator=(TemporaryDirectory&& other) noexcept;
@@ -35,8 +35,8 @@ struct CacheDirectory {
   TemporaryDirectory temporary;  ///< holds `path` when not persistent
 };
 
-/// $KDAGEN_CACHE_DIR, else $XDG_CACHE_HOME/kdagen, else $HOME/.cache/kdagen, created with mode 0700; its real path. If that
-/// cannot be written, or has a trust_problem (trust.h): one warning and a private folder for this process.
+/// $KDAGEN_CACHE_DIR, else $XDG_CACHE_HOME/kdagen, else $HOME/.cache/kdagen, created with mode 0700; its real path. If
+/// that cannot be written, or has a trust_problem (trust.h): one warning and a private folder for this process.
 CacheDirectory choose_cache_directory();
 
 /// Makes the folder (mode 0700) in a trusted one unless it is there; what is there must be a folder and no link, and

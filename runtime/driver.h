@@ -122,5 +122,4 @@ void quietly(Action action) noexcept {
   }
 }
 
-
 }  // namespace kdagen::runtime

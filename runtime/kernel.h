@@ -59,7 +59,8 @@ class Kernel {
   /// it throws UsageError. A problem without rows only zeroes the outputs. CUDA: no host synchronisation, no allocation
   /// outside the stream's order; may be captured once warm. Emulator: done on return; CheckError with the reports of a
   /// faulty text, outputs then untouched.
-  virtual void launch(const std::vector<TensorRef>& tensors, const Problem& problem, const LaunchOptions& options = {}) = 0;
+  virtual void launch(const std::vector<TensorRef>& tensors, const Problem& problem,
+                      const LaunchOptions& options = {}) = 0;
 
   /// Compiles and loads for the device (ignored by the emulator), so that later launches can be captured.
   virtual void warm_up(int device_ordinal) = 0;

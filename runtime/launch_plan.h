@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Launches that passed every check, kept: a training step repeats its calls with the same tensors, and to compare them with
-// those of an earlier call is many times quicker than to check them, to encode tensor maps and to lay out the arguments.
+// Launches that passed every check, kept: a training step repeats its calls with the same tensors, and to compare them
+// with those of an earlier call is many times quicker than to check them, to encode tensor maps and to lay out the
+// arguments.
 #pragma once
 #include <atomic>
 #include <memory>
@@ -27,7 +28,7 @@ struct LaunchPlan {
   const std::vector<LaunchStep> steps;
 
  private:
-  std::vector<std::uint64_t> words_;         // with offsets in place of the workspace's addresses
+  std::vector<std::uint64_t> words_;          // with offsets in place of the workspace's addresses
   std::vector<std::size_t> workspace_words_;  // where those stand
   mutable std::atomic<const void*> good_workspace_ = nullptr;
 };

@@ -89,7 +89,8 @@ std::string describe(const Manifest& manifest, const TensorInfo& tensor) {
   if (!tensor.unit.empty()) text += fmt::format(", handed over as cotangent / {}", tensor.unit);
   if (tensor.anchor_exponent != 0) text += fmt::format(", holds value * 2^{}", tensor.anchor_exponent);
   if (!tensor.anchor_tensor.empty())
-    text += fmt::format(", holds value * 2^({}n), n in {} by sub-chunk", tensor.anchor_sign < 0 ? "-" : "", tensor.anchor_tensor);
+    text += fmt::format(", holds value * 2^({}n), n in {} by sub-chunk", tensor.anchor_sign < 0 ? "-" : "",
+                        tensor.anchor_tensor);
   if (tensor.subchunk_rows > 0) text += fmt::format(", one row of each {} of a tile", tensor.subchunk_rows);
   if (!tensor.may_alias.empty()) text += fmt::format(", may be the same memory as {}", tensor.may_alias);
   return comment(text);

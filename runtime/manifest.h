@@ -37,13 +37,15 @@ struct TensorInfo {
   std::vector<std::string> axes;
   Layout layout = Layout::bthd;
   bool optional = false;
-  int vector_bytes = 1;     ///< `entry` needs pointer and strides to be multiples of it, and rows less than 2^32 bytes apart
-  std::string unit;         ///< the caller hands over cotangent / unit; empty for 1
+  int vector_bytes =
+      1;             ///< `entry` needs pointer and strides to be multiples of it, and rows less than 2^32 bytes apart
+  std::string unit;  ///< the caller hands over cotangent / unit; empty for 1
   int anchor_exponent = 0;  ///< the tensor stores value * 2^anchor_exponent
-  std::string anchor_tensor;  ///< not empty: it stores value * 2^(anchor_sign * n), n by sub-chunk in the tensor of this name
+  std::string
+      anchor_tensor;  ///< not empty: it stores value * 2^(anchor_sign * n), n by sub-chunk in the tensor of this name
   int anchor_sign = 1;
-  int subchunk_rows = 0;    ///< not 0: the tensor has a row of each sub-chunk of so many rows, tile by tile
-  std::string may_alias;    ///< an output that is this input unchanged; the caller may pass the same memory for both
+  int subchunk_rows = 0;  ///< not 0: the tensor has a row of each sub-chunk of so many rows, tile by tile
+  std::string may_alias;  ///< an output that is this input unchanged; the caller may pass the same memory for both
 };
 
 /// Factors multiplied out: size symbols (see problem.h) or decimal numbers.
@@ -101,7 +103,8 @@ std::string dump_manifest(const Manifest& manifest);
 /// The rules beyond types that load_manifest enforces; UsageError naming the field.
 void validate(const Manifest& manifest, std::string_view source = "manifest");
 
-/// Words (8 bytes each) of the argument struct that every entry takes; a struct with tensor maps is a multiple of 64 bytes.
+/// Words (8 bytes each) of the argument struct that every entry takes; a struct with tensor maps is a multiple of 64
+/// bytes.
 int argument_words(const Manifest& manifest);
 
 /// Words of one argument.

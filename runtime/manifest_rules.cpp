@@ -87,7 +87,8 @@ class Rules {
               fmt::format("\"{}\" is no input of the same dtype, axes and layout", tensor.may_alias));
     }
     const bool subchunks = tensor.subchunk_rows > 0;
-    require(!subchunks || (roles.count(AxisRole::rows) && tensor.direction == Direction::out && tensor.layout != Layout::tile),
+    require(!subchunks ||
+                (roles.count(AxisRole::rows) && tensor.direction == Direction::out && tensor.layout != Layout::tile),
             where + ".subchunk_rows", "only a written tensor with rows has a row of each sub-chunk");
     if (!tensor.anchor_tensor.empty()) {
       const TensorInfo* anchors = manifest_.find_tensor(tensor.anchor_tensor);

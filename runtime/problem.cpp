@@ -200,7 +200,9 @@ std::int64_t extent(DimRole role, const Manifest& manifest, const Problem& probl
 
 Dims tensor_shape(const Manifest& manifest, const TensorInfo& tensor, const Problem& problem) {
   Dims shape;
-  for (const DimRole role : dimensions(manifest, tensor)) shape.push_back(role == DimRole::subchunk ? ceil_divide(manifest.chunk, tensor.subchunk_rows) : extent(role, manifest, problem));
+  for (const DimRole role : dimensions(manifest, tensor))
+    shape.push_back(role == DimRole::subchunk ? ceil_divide(manifest.chunk, tensor.subchunk_rows)
+                                              : extent(role, manifest, problem));
   return shape;
 }
 

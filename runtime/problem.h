@@ -72,9 +72,9 @@ bool is_empty(const Problem& problem);
 /// Tile capacity: batch * ceil(tokens / chunk), or packed ceil(tokens / chunk) + sequences.
 std::int64_t tile_count(const Manifest& manifest, const Problem& problem);
 
-/// The size symbols: tokens batch heads sequences (batch when not packed) sequences_plus_1 offset_bytes (of cu_seqlens: 4 or 8;
-/// 0 when not packed) tiles segments dim chunk,
-/// tile_blocks (of a launch with `tiles_per_block`), tiles_per_segment, and decimal numbers. UsageError otherwise.
+/// The size symbols: tokens batch heads sequences (batch when not packed) sequences_plus_1 offset_bytes (of cu_seqlens:
+/// 4 or 8; 0 when not packed) tiles segments dim chunk, tile_blocks (of a launch with `tiles_per_block`),
+/// tiles_per_segment, and decimal numbers. UsageError otherwise.
 std::int64_t evaluate_symbol(std::string_view symbol, const Manifest& manifest, const Problem& problem,
                              std::int64_t tiles_per_block = 1);
 std::int64_t evaluate_product(const Product& product, const Manifest& manifest, const Problem& problem,

@@ -28,8 +28,8 @@ ProcessResult run_process(const std::vector<std::string>& argv, const ProcessOpt
 /// files to write past the cache key.
 std::map<std::string, std::string> compiler_environment(const std::filesystem::path& scratch);
 
-/// An executable file: `name` itself if it has a slash, else the first in the absolute folders of PATH. One that everybody
-/// could have put there (trust.h) is passed over with a warning.
+/// An executable file: `name` itself if it has a slash, else the first in the absolute folders of PATH. One that
+/// everybody could have put there (trust.h) is passed over with a warning.
 std::optional<std::filesystem::path> find_program(const std::string& name);
 
 /// The variable's value; empty when unset, and in a program that runs with another user's rights.

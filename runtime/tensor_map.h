@@ -8,8 +8,8 @@
 
 namespace kdagen::runtime {
 
-/// A tensor of rows of features in four dimensions, innermost first: features; then tokens, heads, batch rows, or, for a
-/// tensor stored tile by tile, rows of a tile, tiles, heads. A box is `box_rows` consecutive rows.
+/// A tensor of rows of features in four dimensions, innermost first: features; then tokens, heads, batch rows, or, for
+/// a tensor stored tile by tile, rows of a tile, tiles, heads. A box is `box_rows` consecutive rows.
 struct TensorBox {
   DType dtype = DType::f32;
   std::uintptr_t base = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Timings of a kernel's schedules on disk: one JSON file a device model and kernel, in the cache's folder. Every timing is
-// kept. What is read is advice: whoever uses a schedule from here compares its results with the default's first.
+// Timings of a kernel's schedules on disk: one JSON file a device model and kernel, in the cache's folder. Every timing
+// is kept. What is read is advice: whoever uses a schedule from here compares its results with the default's first.
 #pragma once
 #include <chrono>
 #include <filesystem>
@@ -38,10 +38,11 @@ struct TuningEntry {
   double median() const;  ///< of `ms`, which must not be empty
 };
 
-/// Safe to use from several processes at once: every change is made under a lock to what the file holds then, and the file
-/// is replaced whole. If another process keeps the lock longer than `patience`, the change is given up with a warning; on
-/// a file system without locks two writers may lose each other's changes. A file that cannot be understood, or belongs to another device or kernel, is moved aside to
-/// <file>.damaged with one warning; a folder that cannot be written costs one warning and the timings.
+/// Safe to use from several processes at once: every change is made under a lock to what the file holds then, and the
+/// file is replaced whole. If another process keeps the lock longer than `patience`, the change is given up with a
+/// warning; on a file system without locks two writers may lose each other's changes. A file that cannot be understood,
+/// or belongs to another device or kernel, is moved aside to <file>.damaged with one warning; a folder that cannot be
+/// written costs one warning and the timings.
 class TuningStore {
  public:
   TuningStore(std::filesystem::path cache_folder, std::string device, std::string arch, std::string kernel,

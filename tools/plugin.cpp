@@ -98,7 +98,8 @@ Answer ask(const fs::path& plugin, const std::string& source, const std::string&
   const auto graph = find_function<int(const char*, char**, char**)>(handle, "kdagen_spec_graph");
   const auto release = find_function<void(char*)>(handle, "kdagen_spec_free");
   if (!schema || !graph || !release)
-    return answer(Verdict::spec_error, source + ":1: error: the file registers no spec; end it with KDAGEN_SPEC(name, function)");
+    return answer(Verdict::spec_error,
+                  source + ":1: error: the file registers no spec; end it with KDAGEN_SPEC(name, function)");
   if (schema() != graph_schema)
     return answer(Verdict::spec_error,
                   fmt::format("{}:1: error: the spec includes DSL headers of schema {}, this program's are {}; "
@@ -147,14 +148,18 @@ std::string ask_apart(const fs::path& plugin, const std::string& source, const s
   if (WIFSIGNALED(status))
     throw SpecError(fmt::format("{}:1: error: the spec crashed: {}", source, strsignal(WTERMSIG(status))));
   if (text.size() < 2 || text.back() != '.')
-    throw SpecError(fmt::format("{}:1: error: the spec ended the process (exit code {}) before it handed over a graph", source,
-                                WEXITSTATUS(status)));
+    throw SpecError(fmt::format("{}:1: error: the spec ended the process (exit code {}) before it handed over a graph",
+                                source, WEXITSTATUS(status)));
   const std::string rest = text.substr(1, text.size() - 2);
   switch (static_cast<Verdict>(text[0])) {
-    case Verdict::graph: return rest;
-    case Verdict::usage_error: throw UsageError(rest);
-    case Verdict::toolchain_error: throw ToolchainError(rest);
-    case Verdict::spec_error: break;
+    case Verdict::graph:
+      return rest;
+    case Verdict::usage_error:
+      throw UsageError(rest);
+    case Verdict::toolchain_error:
+      throw ToolchainError(rest);
+    case Verdict::spec_error:
+      break;
   }
   throw SpecError(rest);
 }
@@ -173,9 +178,8 @@ std::string plugin_graph(const std::string& path, const std::map<std::string, st
   const std::string text = preprocess(compiler, source, scratch.path());
 
   const runtime::CacheKey key{source, "host", compiler.label(), {{"compiler", compiler.path.string()}, {"text", text}}};
-  const runtime::CachedObject object = cache.get(key, [&] {
-    return runtime::CachedObject{compile(compiler, text, source, scratch.path()), {}, {}, false};
-  });
+  const runtime::CachedObject object = cache.get(
+      key, [&] { return runtime::CachedObject{compile(compiler, text, source, scratch.path()), {}, {}, false}; });
   if (!object.file.empty()) return ask_apart(object.file, source, lines);
   write_whole(scratch.path() / "uncached.so", object.bytes);
   return ask_apart(scratch.path() / "uncached.so", source, lines);

@@ -35,8 +35,8 @@ kda::Exp2Op exponential_factor(Value value) {
   return {};
 }
 
-/// `value` (a product) with one factor replaced by another of the same axes; the path down to it is written anew. `without`:
-/// values known not to have the factor.
+/// `value` (a product) with one factor replaced by another of the same axes; the path down to it is written anew.
+/// `without`: values known not to have the factor.
 Value with_factor(kda::Builder& build, Value value, Value factor, Value replacement, llvm::DenseSet<Value>& without) {
   if (value == factor) return replacement;
   Operation* op = value.getDefiningOp();
@@ -69,7 +69,8 @@ class Placement {
     output.removeAnchorKindAttr();
     if (!exponent) return;
     llvm::DenseSet<Value> without;
-    output.getValueMutable().assign(with_factor(build, output.getValue(), exponential.getResult(), build.exp2(exponent), without));
+    output.getValueMutable().assign(
+        with_factor(build, output.getValue(), exponential.getResult(), build.exp2(exponent), without));
   }
 
  private:
@@ -86,12 +87,17 @@ class Placement {
   /// x + s, or -(x + s) for an exponent -x.
   Value by_subchunk(kda::OutputOp output, kda::Exp2Op exponential, kda::Builder& build) {
     if (kernel_.chunk() <= subchunk_rows)
-      refuse(output, fmt::format("a chunk of {} rows is one sub-chunk of {}; pass anchor static, which needs no tensor, or a longer chunk",
-                                 kernel_.chunk(), subchunk_rows));
+      refuse(
+          output,
+          fmt::format(
+              "a chunk of {} rows is one sub-chunk of {}; pass anchor static, which needs no tensor, or a longer chunk",
+              kernel_.chunk(), subchunk_rows));
     Value x = exponential.getX();
     int64_t sign = 1;
-    for (auto neg = x.getDefiningOp<kda::NegOp>(); neg; neg = x.getDefiningOp<kda::NegOp>(), sign = -sign) x = neg.getX();
-    if (!kda::has_role(x, kda::AxisRole::Rows)) refuse(output, "the exponent " + formula(x) + " has no rows; pass anchor static");
+    for (auto neg = x.getDefiningOp<kda::NegOp>(); neg; neg = x.getDefiningOp<kda::NegOp>(), sign = -sign)
+      x = neg.getX();
+    if (!kda::has_role(x, kda::AxisRole::Rows))
+      refuse(output, "the exponent " + formula(x) + " has no rows; pass anchor static");
     kda::OutputOp& tensor = anchors_[x];
     if (!tensor) tensor = add_tensor(output, x, build);
     output.setAnchorTensorAttr(tensor.getTensorAttr());
@@ -107,7 +113,8 @@ class Placement {
     Value difference = build.sub(x, before);
     Interval inside = Ranges().of(difference);
     difference.getDefiningOp()->erase();
-    if (!inside.bounded()) refuse(first, unbounded(x, fmt::format("has no bounds inside a sub-chunk of {} rows", subchunk_rows)));
+    if (!inside.bounded())
+      refuse(first, unbounded(x, fmt::format("has no bounds inside a sub-chunk of {} rows", subchunk_rows)));
     const std::string name = first.getTensor().str() + "_anchor";
     require_free(first, name);
     Value middle = build.constant(double(middle_anchor(inside)));
@@ -116,8 +123,9 @@ class Placement {
     Value anchor = build.sub(middle, before);
     SmallVector<StringRef> axes;
     for (StringAttr axis : kda::type_of(x).getAxes()) axes.push_back(axis.getValue());
-    auto tensor = raw.create<kda::OutputOp>(first.getLoc(), anchor, name, "output", raw.getI32Type(), raw.getStrArrayAttr(axes),
-                                            FloatAttr(), ArrayAttr(), 0, StringAttr(), StringAttr());
+    auto tensor =
+        raw.create<kda::OutputOp>(first.getLoc(), anchor, name, "output", raw.getI32Type(), raw.getStrArrayAttr(axes),
+                                  FloatAttr(), ArrayAttr(), 0, StringAttr(), StringAttr());
     tensor.setEvery(subchunk_rows);
     build.set_location(place);
     return tensor;
@@ -130,7 +138,9 @@ class Placement {
       auto value = op.getNumResults() == 1 ? kda::user_name(op.getResult(0)) : std::nullopt;
       if (auto input = llvm::dyn_cast<kda::InputOp>(op)) value = input.getTensor().str();
       if ((output && output.getTensor() == name) || value == name)
-        refuse(first, fmt::format("its anchors are the output '{}', which is the name of another value; rename that one", name));
+        refuse(
+            first,
+            fmt::format("its anchors are the output '{}', which is the name of another value; rename that one", name));
     }
   }
 

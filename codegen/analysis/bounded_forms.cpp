@@ -68,8 +68,8 @@ Interval of_difference(kda::SubOp sub, const Assumptions& assumptions, IntervalO
   return {};
 }
 
-/// What a value made of sums over the rows so far is in the first sub-chunk, and by how much it differs, in the later ones,
-/// from its value in the last row before.
+/// What a value made of sums over the rows so far is in the first sub-chunk, and by how much it differs, in the later
+/// ones, from its value in the last row before.
 struct InSubchunk {
   Interval first, later;
 };
@@ -88,7 +88,8 @@ std::optional<InSubchunk> in_subchunk(Value value, double rows, IntervalOf of, i
     if (auto x = inner(neg.getX())) return InSubchunk{-x->first, -x->later};
   if (auto mul = value.getDefiningOp<kda::MulOp>())
     for (auto [a, b] : {std::pair(mul.getA(), mul.getB()), std::pair(mul.getB(), mul.getA())})
-      if (auto x = kda::constant_scalar(b) ? inner(a) : std::nullopt) return InSubchunk{x->first * of(b), x->later * of(b)};
+      if (auto x = kda::constant_scalar(b) ? inner(a) : std::nullopt)
+        return InSubchunk{x->first * of(b), x->later * of(b)};
   if (!llvm::isa<kda::AddOp, kda::SubOp>(value.getDefiningOp())) {
     const Interval x = of(value);
     return x.bounded() ? std::optional(InSubchunk{x, x - x}) : std::nullopt;
@@ -221,7 +222,8 @@ Interval bounded_form(Operation* op, const Assumptions& assumptions, IntervalOf 
   if (auto sub = llvm::dyn_cast<kda::SubOp>(op))
     return intersect(of_difference(sub, assumptions, of), from_boundary(sub.getA(), sub.getB(), 1, assumptions, of));
   if (auto add = llvm::dyn_cast<kda::AddOp>(op))
-    return intersect(from_boundary(add.getA(), add.getB(), -1, assumptions, of), from_boundary(add.getB(), add.getA(), -1, assumptions, of));
+    return intersect(from_boundary(add.getA(), add.getB(), -1, assumptions, of),
+                     from_boundary(add.getB(), add.getA(), -1, assumptions, of));
   if (auto mul = llvm::dyn_cast<kda::MulOp>(op))
     return intersect(of_normalised(mul.getA(), mul.getB(), of), of_normalised(mul.getB(), mul.getA(), of));
   if (auto div = llvm::dyn_cast<kda::DivOp>(op)) {

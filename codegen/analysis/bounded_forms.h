@@ -12,8 +12,8 @@ namespace kdagen {
 /// A bound of the op's result by one of these forms; everything if none applies.
 Interval bounded_form(mlir::Operation* op, const Assumptions& assumptions, IntervalOf of);
 
-/// Where y - boundary(y) lies with sub-chunks of so many rows; everything if y is not made of sums over the rows so far and
-/// bounded values.
+/// Where y - boundary(y) lies with sub-chunks of so many rows; everything if y is not made of sums over the rows so far
+/// and bounded values.
 Interval range_in_subchunk(mlir::Value y, int64_t rows, IntervalOf of);
 
 }  // namespace kdagen

@@ -35,7 +35,8 @@ llvm::DenseSet<Operation*> ancestors(Value value) {
 bool passes_well(Interval range, const ProofOptions& options) {
   return passes(range, options) && range.hi <= normal_exponent_limit;
 }
-/// An anchored exponent uses both sides of 1: its cotangents are as small as it is large, and must be normal numbers too.
+/// An anchored exponent uses both sides of 1: its cotangents are as small as it is large, and must be normal numbers
+/// too.
 bool passes_with(const Obligation& obligation, const ProofOptions& options, Assumptions assumptions) {
   constexpr double most_of_an_anchored = 120;
   const Interval range = obligation.range(Ranges(std::move(assumptions)));
@@ -46,12 +47,14 @@ bool passes_with(const Obligation& obligation, const ProofOptions& options, Assu
 /// Whether rows that only decay are summed: then the sum of the rows behind a row cannot grow.
 bool sums_decays(const llvm::DenseSet<Operation*>& inputs) {
   const Ranges ranges;
-  return llvm::any_of(inputs, [&](Operation* op) { return llvm::isa<kda::ScanOp>(op) && ranges.of(op->getOperand(0)).hi <= 0; });
+  return llvm::any_of(
+      inputs, [&](Operation* op) { return llvm::isa<kda::ScanOp>(op) && ranges.of(op->getOperand(0)).hi <= 0; });
 }
 
-/// "chunk=16 (limit 17)": the largest chunk that passes, as a multiple of 8 and as it is. With anchors by sub-chunk it has to be
-/// longer than one.
-std::string chunk_advice(const Obligation& obligation, const ProofOptions& options, const llvm::DenseSet<Operation*>& inputs) {
+/// "chunk=16 (limit 17)": the largest chunk that passes, as a multiple of 8 and as it is. With anchors by sub-chunk it
+/// has to be longer than one.
+std::string chunk_advice(const Obligation& obligation, const ProofOptions& options,
+                         const llvm::DenseSet<Operation*>& inputs) {
   const bool subchunks = llvm::any_of(inputs, [](Operation* op) { return llvm::isa<kda::BoundaryOp>(op); });
   int64_t limit = kda::kernel_of(obligation.exponential).chunk();
   while (limit > 0 && !passes_with(obligation, options, {limit, {}})) --limit;
@@ -62,7 +65,8 @@ std::string chunk_advice(const Obligation& obligation, const ProofOptions& optio
 /// Whether the exponent is a running sum that is small enough inside a sub-chunk.
 bool anchors_by_subchunk_pass(const Obligation& obligation, const ProofOptions& options) {
   Value argument = obligation.argument();
-  if (!llvm::isa<kda::Exp2Op>(obligation.exponential) || argument.getDefiningOp()->hasAttr(anchored_attribute)) return false;
+  if (!llvm::isa<kda::Exp2Op>(obligation.exponential) || argument.getDefiningOp()->hasAttr(anchored_attribute))
+    return false;
   if (kda::kernel_of(obligation.exponential).chunk() <= subchunk_rows) return false;
   const Ranges ranges;
   const Interval inside = range_in_subchunk(argument, subchunk_rows, [&](Value value) { return ranges.of(value); });
@@ -103,7 +107,9 @@ std::vector<std::string> symbol_advice(const Obligation& obligation, const Proof
 /// While it lives, an attribute of an op is another.
 class Supposed {
  public:
-  Supposed(Operation* op, StringRef name, Attribute value) : op_(op), name_(name), before_(op->getAttr(name)) { op->setAttr(name, value); }
+  Supposed(Operation* op, StringRef name, Attribute value) : op_(op), name_(name), before_(op->getAttr(name)) {
+    op->setAttr(name, value);
+  }
   ~Supposed() { before_ ? op_->setAttr(name_, before_) : void(op_->removeAttr(name_)); }
   Supposed(const Supposed&) = delete;
 
@@ -113,7 +119,8 @@ class Supposed {
   Attribute before_;
 };
 
-/// The farthest end from `near`, no farther than `far`, with which `holds`; three decimals, towards `near`. Nothing if none does.
+/// The farthest end from `near`, no farther than `far`, with which `holds`; three decimals, towards `near`. Nothing if
+/// none does.
 std::optional<double> farthest_end(double near, double far, llvm::function_ref<bool(double)> holds) {
   if (!std::isfinite(near) || !std::isfinite(far) || near == far) return std::nullopt;
   auto at = [&](double fraction) { return near + (far - near) * fraction; };
@@ -128,7 +135,8 @@ std::optional<double> farthest_end(double near, double far, llvm::function_ref<b
 }
 
 /// "bounds(-2.706, 0) on gate": declared bounds of an input, one end moved towards the other.
-std::vector<std::string> bounds_advice(const Obligation& obligation, const ProofOptions& options, const llvm::DenseSet<Operation*>& inputs) {
+std::vector<std::string> bounds_advice(const Obligation& obligation, const ProofOptions& options,
+                                       const llvm::DenseSet<Operation*>& inputs) {
   std::vector<std::string> result;
   for (auto input : kda::kernel_of(obligation.exponential).block().getOps<kda::InputOp>()) {
     if (!inputs.contains(input) || !input.getLower() || !input.getUpper() || input.getRole() == "cotangent") continue;
@@ -139,29 +147,35 @@ std::vector<std::string> bounds_advice(const Obligation& obligation, const Proof
         return passes_with(obligation, options, {});
       };
     };
-    if (auto end = farthest_end(upper, lower, holds_with("lower"))) result.push_back(fmt::format("bounds({}, {}) on {}", *end, upper, input.getTensor().str()));
-    else if (auto other = farthest_end(lower, upper, holds_with("upper"))) result.push_back(fmt::format("bounds({}, {}) on {}", lower, *other, input.getTensor().str()));
+    if (auto end = farthest_end(upper, lower, holds_with("lower")))
+      result.push_back(fmt::format("bounds({}, {}) on {}", *end, upper, input.getTensor().str()));
+    else if (auto other = farthest_end(lower, upper, holds_with("upper")))
+      result.push_back(fmt::format("bounds({}, {}) on {}", lower, *other, input.getTensor().str()));
   }
   return result;
 }
 
-/// "g within [-7.875, 0] a row (log2 units)": what is summed over the rows, where no option and no declared bound limits it.
-std::vector<std::string> summand_advice(const Obligation& obligation, const ProofOptions& options, const llvm::DenseSet<Operation*>& inputs) {
+/// "g within [-7.875, 0] a row (log2 units)": what is summed over the rows, where no option and no declared bound
+/// limits it.
+std::vector<std::string> summand_advice(const Obligation& obligation, const ProofOptions& options,
+                                        const llvm::DenseSet<Operation*>& inputs) {
   std::vector<std::string> result;
   for (auto scan : kda::kernel_of(obligation.exponential).block().getOps<kda::ScanOp>()) {
     Operation* summand = scan.getX().getDefiningOp();
     if (!inputs.contains(scan) || llvm::isa<kda::InputOp>(summand)) continue;
     const Interval range = Ranges().of(scan.getX());
     auto holds_in = [&](double lower, double upper) {
-      const Supposed supposed(summand, proven_range_attribute, DenseF64ArrayAttr::get(summand->getContext(), {lower, upper}));
+      const Supposed supposed(summand, proven_range_attribute,
+                              DenseF64ArrayAttr::get(summand->getContext(), {lower, upper}));
       return passes_with(obligation, options, {});
     };
     auto lower = farthest_end(range.hi, range.lo, [&](double end) { return holds_in(end, range.hi); });
-    auto upper = lower ? std::nullopt : farthest_end(range.lo, range.hi, [&](double end) { return holds_in(range.lo, end); });
+    auto upper =
+        lower ? std::nullopt : farthest_end(range.lo, range.hi, [&](double end) { return holds_in(range.lo, end); });
     if (!lower && !upper) continue;
     const std::string unit = llvm::isa<kda::Exp2Op>(obligation.exponential) ? "log2 units" : "nats";
-    result.push_back(fmt::format("clamp({}, {:.6g}, {:.6g}), or a factor that keeps it there ({} a row)", formula(scan.getX()), lower.value_or(range.lo),
-                                 upper.value_or(range.hi), unit));
+    result.push_back(fmt::format("clamp({}, {:.6g}, {:.6g}), or a factor that keeps it there ({} a row)",
+                                 formula(scan.getX()), lower.value_or(range.lo), upper.value_or(range.hi), unit));
     break;
   }
   return result;
@@ -221,7 +235,8 @@ std::string advice(const Obligation& obligation, const ProofOptions& options) {
     if (range.bounded() && llvm::isa<kda::Exp2Op>(obligation.exponential) && passes_well({-half, half + 1}, options))
       ways.push_back("a static anchor on the output (stored as value*2^n)");
     else if (anchors_by_subchunk_pass(obligation, options))
-      ways.push_back(fmt::format("anchors by sub-chunk on the output (stored as value*2^n, n for every {} rows)", subchunk_rows));
+      ways.push_back(
+          fmt::format("anchors by sub-chunk on the output (stored as value*2^n, n for every {} rows)", subchunk_rows));
   } else if (auto names = unbounded_inputs(obligation, inputs); !names.empty()) {
     ways.push_back(fmt::format("bounds(lower, upper) on {}", fmt::join(names, ", ")));
     ways.push_back("a bounded gate (a constant times sigmoid)");

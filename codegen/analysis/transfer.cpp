@@ -91,7 +91,8 @@ Interval of_boundary(kda::BoundaryOp boundary, const Assumptions& assumptions, I
   Interval x = hull(of(boundary.getX()), Interval::point(0));
   auto scan = boundary.getX().getDefiningOp<kda::ScanOp>();
   if (!scan || scan.getReverse()) return x;
-  const int64_t chunk = assumptions.chunk.value_or(kda::kernel_of(scan.getOperation()).chunk()), every = int64_t(boundary.getEvery());
+  const int64_t chunk = assumptions.chunk.value_or(kda::kernel_of(scan.getOperation()).chunk()),
+                every = int64_t(boundary.getEvery());
   return intersect(x, sum_of(of(scan.getX()), 0, double((chunk - 1) / every * every)));
 }
 
@@ -115,15 +116,12 @@ Interval of_unary(Operation* op, Interval x) {
       .Case<RsqrtOp>([&](auto) { return decreasing([](double v) { return v > 0 ? 1 / std::sqrt(v) : infinity; }); })
       .Case<RcpOp>([&](auto) { return reciprocal(x); })
       .Case<SigmoidOp>([&](auto) { return increasing(x, sigmoid); })
-      .Case<SigmoidGradOp>([&](auto) {
-        return Interval{0, 0.25};
-      })
+      .Case<SigmoidGradOp>([&](auto) { return Interval{0, 0.25}; })
       .Case<SoftplusOp>([&](auto) { return increasing(x, softplus); })
       .Case<TanhOp>([&](auto) { return increasing(x, [](double v) { return std::tanh(v); }); })
       .Case<ReluOp>([&](auto) { return increasing(x, [](double v) { return std::max(v, 0.0); }); })
-      .Case<AbsOp>([&](auto) {
-        return Interval{x.contains(0) ? 0 : std::min(std::abs(x.lo), std::abs(x.hi)), x.magnitude()};
-      })
+      .Case<AbsOp>(
+          [&](auto) { return Interval{x.contains(0) ? 0 : std::min(std::abs(x.lo), std::abs(x.hi)), x.magnitude()}; })
       .Case<ClampOp>([&](ClampOp clamp) {
         double lower = clamp.getLower().convertToDouble(), upper = clamp.getUpper().convertToDouble();
         return increasing(x, [&](double v) { return std::min(std::max(v, lower), upper); });
@@ -133,9 +131,7 @@ Interval of_unary(Operation* op, Interval x) {
       .Case<DetachOp, BroadcastOp, LastOp, MaxReduceOp, ToFixedOp, FromFixedOp>([&](auto) { return x; })
       .Case<AtLastOp>([&](auto) { return hull(x, Interval::point(0)); })
       .Case<ShiftOp>([&](ShiftOp shift) { return hull(x, Interval::point(shift.getFill().convertToDouble())); })
-      .Case<IsNanOp>([](auto) {
-        return Interval{0, 1};
-      })
+      .Case<IsNanOp>([](auto) { return Interval{0, 1}; })
       .Default([](Operation*) { return Interval::everything(); });
 }
 
@@ -147,15 +143,9 @@ Interval of_binary(Operation* op, Interval a, Interval b) {
       .Case<MulOp>([&](auto) { return op->getOperand(0) == op->getOperand(1) ? square(a) : a * b; })
       .Case<DivOp>([&](auto) { return a * reciprocal(b); })
       .Case<PowOp>([&](auto) { return power(a, b); })
-      .Case<MinOp>([&](auto) {
-        return Interval{std::min(a.lo, b.lo), std::min(a.hi, b.hi)};
-      })
-      .Case<MaxOp>([&](auto) {
-        return Interval{std::max(a.lo, b.lo), std::max(a.hi, b.hi)};
-      })
-      .Case<LessOp, LessEqualOp, EqualOp>([](auto) {
-        return Interval{0, 1};
-      })
+      .Case<MinOp>([&](auto) { return Interval{std::min(a.lo, b.lo), std::min(a.hi, b.hi)}; })
+      .Case<MaxOp>([&](auto) { return Interval{std::max(a.lo, b.lo), std::max(a.hi, b.hi)}; })
+      .Case<LessOp, LessEqualOp, EqualOp>([](auto) { return Interval{0, 1}; })
       .Default([](Operation*) { return Interval::everything(); });
 }
 
@@ -186,7 +176,8 @@ Interval transfer(Operation* op, const Assumptions& assumptions, IntervalOf of) 
   if (auto proven = op->getAttrOfType<DenseF64ArrayAttr>(proven_range_attribute); proven && proven.size() == 2)
     result = intersect(result, {proven[0], proven[1]});
   result = intersect(result, bounded_form(op, assumptions, of));
-  // Under other bounds or another chunk an anchored exponent has another anchor: the middle of its range is near 0 again.
+  // Under other bounds or another chunk an anchored exponent has another anchor: the middle of its range is near 0
+  // again.
   if (assumptions.any() && op->hasAttr(anchored_attribute) && result.bounded())
     result = result + Interval::point(std::nearbyint(-(result.lo + result.hi) / 2));
   return result;

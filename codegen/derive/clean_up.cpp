@@ -134,7 +134,8 @@ bool simplify(KernelOp kernel) {
     OpBuilder raw(&op);
     Builder build(raw, op.getLoc());
     if (Value value = simpler(&op, build)) {
-      if (auto anchor = op.getAttr(anchored_attribute); anchor && llvm::isa<kda::AddOp, kda::SubOp>(value.getDefiningOp()))
+      if (auto anchor = op.getAttr(anchored_attribute);
+          anchor && llvm::isa<kda::AddOp, kda::SubOp>(value.getDefiningOp()))
         value.getDefiningOp()->setAttr(anchored_attribute, anchor);
       replace_keeping_name(&op, value);
       op.erase();

@@ -32,8 +32,10 @@ struct KernelStepPass : PassWrapper<KernelStepPass, OperationPass<ModuleOp>> {
     std::vector<std::string> taps;
     for (const std::string& setting : settings) {
       auto [key, value] = llvm::StringRef(setting).split('=');
-      if (key == "tap") taps.push_back(value.str());
-      else values[key.str()] = value.str();
+      if (key == "tap")
+        taps.push_back(value.str());
+      else
+        values[key.str()] = value.str();
     }
     CompileOptions result = take_compile_options(values);
     if (!values.empty()) throw UsageError("option " + values.begin()->first + " is not the compiler's");

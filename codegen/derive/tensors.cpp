@@ -139,8 +139,10 @@ SmallVector<Value> find_saved(KernelOp kernel, const std::vector<std::string>& n
                       name));
     auto output = output_called(kernel, name);
     if (output && !llvm::isa<FloatType>(output.getStorage()))
-      throw UsageError(fmt::format("option save={}: it is an anchor, which the backward makes again with the same bits; leave it out", name));
-    if (output && !(output.getStorage().isF32() && output.getAnchor() == 0 && !output.getAnchorKind() && !output.getAnchorTensor()))
+      throw UsageError(fmt::format(
+          "option save={}: it is an anchor, which the backward makes again with the same bits; leave it out", name));
+    if (output && !(output.getStorage().isF32() && output.getAnchor() == 0 && !output.getAnchorKind() &&
+                    !output.getAnchorTensor()))
       throw UsageError(
           fmt::format("option save={}: the output of that name is stored in another form; set out.{}=f32, or name "
                       "an inner value",
@@ -166,7 +168,9 @@ void read_residual(KernelOp kernel, Value value) {
   Value residual = read(build, *kda::user_name(value), "residual", raw.getF32Type(),
                         names_of(kda::type_of(value).getAxes()), bound(range.lo), bound(range.hi));
   // Where a maximum is attained is asked of the values that it was taken of: they need not be the saved ones.
-  auto reads = [&](OpOperand& use) { return !(value.getDefiningOp<kda::MaxReduceOp>() && llvm::isa<kda::EqualOp>(use.getOwner())); };
+  auto reads = [&](OpOperand& use) {
+    return !(value.getDefiningOp<kda::MaxReduceOp>() && llvm::isa<kda::EqualOp>(use.getOwner()));
+  };
   keep_exponent_ranges(kernel, [&] { value.replaceUsesWithIf(residual, reads); });
 }
 

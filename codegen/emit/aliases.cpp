@@ -13,7 +13,9 @@ namespace kdagen::emit {
 InputOp alias_of(const Program& program, OutputOp output) {
   auto input = output.getValue().getDefiningOp<InputOp>();
   if (!input || section_of(output.getValue()) != Section::Tile || input.getOptional()) return nullptr;
-  if (input.getStorage() != output.getStorage() || output.getAnchor() != 0 || output.getAnchorTensor() || output.getEvery() > 0 || output.getUnitSymbols()) return nullptr;
+  if (input.getStorage() != output.getStorage() || output.getAnchor() != 0 || output.getAnchorTensor() ||
+      output.getEvery() > 0 || output.getUnitSymbols())
+    return nullptr;
   if (program.tile_major.count(input.getTensor().str())) return nullptr;
   auto axes = type_of(input.getResult()).getAxes();
   if (axes.size() != output.getAxes().size()) return nullptr;
@@ -30,7 +32,8 @@ std::string unless_aliased(const Program& program, const Names& names, mlir::Ope
     output = mlir::dyn_cast<OutputOp>(*input.getResult().user_begin());
   }
   if (!output || !(input = alias_of(program, output))) return "";
-  return fmt::format("arguments.{}.data != arguments.{}.data", names.tensor(output.getTensor().str()), names.tensor(input.getTensor().str()));
+  return fmt::format("arguments.{}.data != arguments.{}.data", names.tensor(output.getTensor().str()),
+                     names.tensor(input.getTensor().str()));
 }
 
 }  // namespace kdagen::emit

@@ -9,6 +9,7 @@ namespace kdagen::emit {
 kda::InputOp alias_of(const schedule::Program& program, kda::OutputOp output);
 
 /// "arguments.y.data != arguments.x.data" for an input that such outputs alone read, and for those outputs; else "".
-std::string unless_aliased(const schedule::Program& program, const class Names& names, mlir::Operation* input_or_output);
+std::string unless_aliased(const schedule::Program& program, const class Names& names,
+                           mlir::Operation* input_or_output);
 
 }  // namespace kdagen::emit

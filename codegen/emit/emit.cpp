@@ -24,10 +24,12 @@ constexpr int kStaticSharedBytes = 48 * 1024;
 
 class KernelText {
  public:
-  KernelText(Program& program, const EmitOptions& options) : program_(program), options_(options), kernel_(program.kernel) {
+  KernelText(Program& program, const EmitOptions& options)
+      : program_(program), options_(options), kernel_(program.kernel) {
     mark_tile_major();
     names_ = std::make_unique<Names>(program);
-    for (ParameterSum& sum : program.parameter_sums) sum.name = names_->claim(names_->base(sum.op.getResult()) + "_sum");
+    for (ParameterSum& sum : program.parameter_sums)
+      sum.name = names_->claim(names_->base(sum.op.getResult()) + "_sum");
     manifest_ = describe(program, *names_, options);
     staging_ = std::make_unique<StagingPrinter>(program, *names_, manifest_.kernel);
   }
@@ -63,7 +65,8 @@ class KernelText {
     const Tiling& tiling = program_.tiling;
     bool forward = kernel_.getDirection() == "fwd";
     out.line("// SPDX-License-Identifier: Apache-2.0");
-    out.line(fmt::format("// {} {}: {}", kernel_.getSpec().str(), forward ? "forward" : "backward, derived", options_.summary));
+    out.line(fmt::format("// {} {}: {}", kernel_.getSpec().str(), forward ? "forward" : "backward, derived",
+                         options_.summary));
     std::string settings;
     for (auto option : kernel_.getOptions())
       if (auto text = mlir::dyn_cast<mlir::StringAttr>(option.getValue()))
@@ -73,8 +76,9 @@ class KernelText {
       out.line("//   " + settings.substr(begin, end - begin));
       begin = end + 1;
     }
-    out.line(fmt::format("//   spec {}  {}  tile {} rows x {} columns in {} step{}  {}", options_.spec_hash, options_.arch, tiling.chunk, tiling.dim,
-                         tiling.steps, tiling.steps == 1 ? "" : "s", tiling_text(tiling)));
+    out.line(fmt::format("//   spec {}  {}  tile {} rows x {} columns in {} step{}  {}", options_.spec_hash,
+                         options_.arch, tiling.chunk, tiling.dim, tiling.steps, tiling.steps == 1 ? "" : "s",
+                         tiling_text(tiling)));
     out.line("//   remake: " + options_.remake);
     if (!options_.formulas.empty()) out.line("//");
     for (const std::string& formula : options_.formulas) out.line("//   " + formula);
@@ -88,7 +92,8 @@ class KernelText {
     if (!names_->constants().empty()) out.line();
     out.open("struct Arguments");
     for (const Member& member : argument_members(program_, *names_, manifest_))
-      out.line(fmt::format("{} {};{}", member.type, member.name, member.comment.empty() ? "" : "  // " + member.comment));
+      out.line(
+          fmt::format("{} {};{}", member.type, member.name, member.comment.empty() ? "" : "  // " + member.comment));
     out.close(";");
     out.line();
     staging_->print_record(out);
@@ -98,7 +103,9 @@ class KernelText {
     std::string entry = manifest_.kernel + "_first_tile";
     out.open(fmt::format("KD_KERNEL(256, 0) void {}({})", entry, staging_->parameter()));
     out.line("KD_SHARED(long long, counts, 256);");
-    out.line(fmt::format("write_first_tiles(Offsets{{arguments.cu_seqlens, arguments.offset_bytes, arguments.tokens}}, arguments.sequences, {},", program_.tiling.chunk));
+    out.line(fmt::format(
+        "write_first_tiles(Offsets{{arguments.cu_seqlens, arguments.offset_bytes, arguments.tokens}}, arguments.sequences, {},",
+        program_.tiling.chunk));
     out.line("                  arguments.first_tile, arguments.sequence_start, counts);");
     out.close();
     out.line(fmt::format("KD_ENTRY({}, Arguments);", entry));
@@ -113,8 +120,13 @@ class KernelText {
     print_thread_maps(out);
     for (size_t i = 0; i < program_.buffers.size(); ++i) print_buffer(out, int(i));
     int per_group = std::max(tiling.tiles_per_block, 1);
-    if (tiling.heads_fastest) out.line("const unsigned heads = static_cast<unsigned>(arguments.heads), head_number = blockIdx.x % heads, group_number = blockIdx.x / heads;");
-    else out.line(fmt::format("const unsigned groups = static_cast<unsigned>((arguments.tiles + {}) / {}), head_number = blockIdx.x / groups, group_number = blockIdx.x % groups;", per_group - 1, per_group));
+    if (tiling.heads_fastest)
+      out.line(
+          "const unsigned heads = static_cast<unsigned>(arguments.heads), head_number = blockIdx.x % heads, group_number = blockIdx.x / heads;");
+    else
+      out.line(fmt::format(
+          "const unsigned groups = static_cast<unsigned>((arguments.tiles + {}) / {}), head_number = blockIdx.x / groups, group_number = blockIdx.x % groups;",
+          per_group - 1, per_group));
     out.line("const long long head = head_number, group = group_number;");
     out.line("(void)shared, (void)head;");
     print_tiles_of_block(out);
@@ -132,27 +144,35 @@ class KernelText {
 
   void print_buffer(Writer& out, int i) {
     const Buffer& buffer = program_.buffers[i];
-    std::string type = value_type(buffer.value), name = names_->buffer(i), place = fmt::format("shared + {}", buffer.offset), sharers;
+    std::string type = value_type(buffer.value), name = names_->buffer(i),
+                place = fmt::format("shared + {}", buffer.offset), sharers;
     auto end = [&](const Buffer& b) { return b.offset + buffer_floats(b, program_.tiling); };
     for (int j = 0; j < i; ++j)
       if (const Buffer& other = program_.buffers[j]; other.offset < end(buffer) && buffer.offset < end(other))
         sharers += (sharers.empty() ? "  // never needed at the same time as " : ", ") + names_->buffer(j);
     out.line((type == "float" ? fmt::format("float* const {} = {};", name, place)
-                              : fmt::format("{0}* const {1} = reinterpret_cast<{0}*>({2});", type, name, place)) + sharers);
+                              : fmt::format("{0}* const {1} = reinterpret_cast<{0}*>({2});", type, name, place)) +
+             sharers);
   }
 
   void print_thread_maps(Writer& out) {
     const Tiling& tiling = program_.tiling;
     out.line(fmt::format("// Row map: {} lanes a row, {} rows at a time.", tiling.lanes, tiling.rows_per_step));
-    out.line(fmt::format("const int lane = static_cast<int>(threadIdx.x % {0}), step_row = static_cast<int>(threadIdx.x / {0});", tiling.lanes));
+    out.line(fmt::format(
+        "const int lane = static_cast<int>(threadIdx.x % {0}), step_row = static_cast<int>(threadIdx.x / {0});",
+        tiling.lanes));
     out.line("// Column map: one column, one block of 8 rows.");
-    out.line(fmt::format("const int column = static_cast<int>(threadIdx.x % {0}), block = static_cast<int>(threadIdx.x / {0});", tiling.width));
+    out.line(fmt::format(
+        "const int column = static_cast<int>(threadIdx.x % {0}), block = static_cast<int>(threadIdx.x / {0});",
+        tiling.width));
     if (tiling.steps == 1) out.line("const int row = step_row, first_row = 8 * block;");
-    out.line(tiling.steps == 1 ? "(void)lane, (void)row, (void)column, (void)first_row;" : "(void)lane, (void)step_row, (void)column, (void)block;");
+    out.line(tiling.steps == 1 ? "(void)lane, (void)row, (void)column, (void)first_row;"
+                               : "(void)lane, (void)step_row, (void)column, (void)block;");
   }
 
   void print_rows_here(Writer& out) {
-    out.line("const int rows_here = tile.rows - first_row;  // rows of this thread's block that are there: i < rows_here");
+    out.line(
+        "const int rows_here = tile.rows - first_row;  // rows of this thread's block that are there: i < rows_here");
     out.line("(void)rows_here;");
   }
 
@@ -168,10 +188,12 @@ class KernelText {
       for (const ParameterSum& sum : program_.parameter_sums)
         if (!sum.by_owners) out.line(fmt::format("float {} = 0.0f;", sum.name));
     };
-    auto print_tiles = [&](const std::string& first, const std::string& last, const std::string& partial, const std::string& partials) {
+    auto print_tiles = [&](const std::string& first, const std::string& last, const std::string& partial,
+                           const std::string& partials) {
       bool each = partial == "number";  // a partial sum a tile
       if (!each) zero_sums();
-      out.open(fmt::format("for (long long number = {}; number < {}; ++number{})", first, last, staging_->advance_tile()));
+      out.open(
+          fmt::format("for (long long number = {}; number < {}; ++number{})", first, last, staging_->advance_tile()));
       if (each) zero_sums();
       print_tile(out);
       if (each && sums) print_partials(out, partial, partials);
@@ -179,18 +201,24 @@ class KernelText {
       if (!each && sums) print_partials(out, partial, partials);
     };
     if (tiling.tiles_per_block < kTilesPerSegment) return print_tiles("begin", "used_end", "number", "arguments.tiles");
-    if (tiling.tiles_per_block == kTilesPerSegment) return print_tiles("begin", "used_end", "group", "arguments.segments");
+    if (tiling.tiles_per_block == kTilesPerSegment)
+      return print_tiles("begin", "used_end", "group", "arguments.segments");
     out.open(fmt::format("for (long long segment = begin / {0}; segment * {0} < end; ++segment)", kTilesPerSegment));
-    out.line(fmt::format("const long long first = segment * {0}, last = first + {0} < used_end ? first + {0} : used_end;", kTilesPerSegment));
+    out.line(
+        fmt::format("const long long first = segment * {0}, last = first + {0} < used_end ? first + {0} : used_end;",
+                    kTilesPerSegment));
     print_tiles("first", "last", "segment", "arguments.segments");
     out.close();
   }
 
   void print_tiles_of_block(Writer& out) {
     int tiles = std::max(program_.tiling.tiles_per_block, 1);
-    out.line(fmt::format("const long long begin = group * {0}, end = begin + {0} < arguments.tiles ? begin + {0} : arguments.tiles;", tiles));
+    out.line(fmt::format(
+        "const long long begin = group * {0}, end = begin + {0} < arguments.tiles ? begin + {0} : arguments.tiles;",
+        tiles));
     out.line("// Tiles from `used` on lie after the last sequence.");
-    out.line("const long long used = arguments.cu_seqlens != nullptr ? arguments.first_tile[arguments.sequences] : arguments.tiles;");
+    out.line(
+        "const long long used = arguments.cu_seqlens != nullptr ? arguments.first_tile[arguments.sequences] : arguments.tiles;");
     out.line("const long long used_end = used < end ? used : end;");
   }
 
@@ -199,9 +227,11 @@ class KernelText {
       if (sum.by_owners) continue;
       int width = partial_width(program_, sum);
       if (sum.partial == Shape::Columns)
-        out.line(fmt::format("if (block == 0) arguments.{0}_partial[(head * {1} + {2}) * {3} + column] = {0};", sum.name, count, index, width));
+        out.line(fmt::format("if (block == 0) arguments.{0}_partial[(head * {1} + {2}) * {3} + column] = {0};",
+                             sum.name, count, index, width));
       else
-        out.line(fmt::format("if (threadIdx.x == 0) arguments.{0}_partial[head * {1} + {2}] = {0};", sum.name, count, index));
+        out.line(fmt::format("if (threadIdx.x == 0) arguments.{0}_partial[head * {1} + {2}] = {0};", sum.name, count,
+                             index));
     }
   }
 
@@ -211,7 +241,9 @@ class KernelText {
       staging_->print_arrival(out);
     } else {
       out.line("const Tile tile = arguments.cu_seqlens != nullptr");
-      out.line(fmt::format("    ? find_packed_tile(number, {}, arguments.sequences, arguments.first_tile, arguments.sequence_start)", tiling.chunk));
+      out.line(fmt::format(
+          "    ? find_packed_tile(number, {}, arguments.sequences, arguments.first_tile, arguments.sequence_start)",
+          tiling.chunk));
       out.line(fmt::format("    : find_tile(number, {}, arguments.tokens);", tiling.chunk));
     }
     if (tiling.steps == 1) print_rows_here(out);
@@ -229,7 +261,8 @@ class KernelText {
         continue;
       }
       for (const Statement& s : region.statements)
-        if (s.kind == Kind::ScanCarry) out.line(fmt::format("{} {}_carry = {};", value_type(s.value), names_->of(s.value, s.map), zero_of(s.value)));
+        if (s.kind == Kind::ScanCarry)
+          out.line(fmt::format("{} {}_carry = {};", value_type(s.value), names_->of(s.value, s.map), zero_of(s.value)));
       std::string advance = staging_->advance_step(r);
       bool whole = program_.staging.whole(r);
       if (whole) {  // the operands of all steps
@@ -238,7 +271,8 @@ class KernelText {
       }
       out.open(region.reverse ? fmt::format("for (int step = {}; step >= 0; --step{})", tiling.steps - 1, advance)
                               : fmt::format("for (int step = 0; step < {}; ++step{})", tiling.steps, advance));
-      out.line(fmt::format("const int row = step * {0} + step_row, first_row = step * {0} + 8 * block;", tiling.rows_per_step));
+      out.line(fmt::format("const int row = step * {0} + step_row, first_row = step * {0} + 8 * block;",
+                           tiling.rows_per_step));
       out.line("(void)row, (void)first_row;");
       print_rows_here(out);
       if (!whole) staging_->print_operands(out, r);
@@ -258,10 +292,13 @@ class KernelText {
     const Tiling& tiling = program_.tiling;
     out.line("// After the last sequence: dead rows are set to 0.");
     out.open("for (long long number = used_end < begin ? begin : used_end; number < end; ++number)");
-    out.line(fmt::format("const Tile tile = find_surplus_tile(number, {}, arguments.tokens, arguments.sequences, arguments.first_tile, arguments.sequence_start);", tiling.chunk));
+    out.line(fmt::format(
+        "const Tile tile = find_surplus_tile(number, {}, arguments.tokens, arguments.sequences, arguments.first_tile, arguments.sequence_start);",
+        tiling.chunk));
     bool any_rows = false, zeros = false;
     auto is_listed = [](OutputOp output, AxisAttr axis) { return lists(output.getAxes(), axis); };
-    auto heads = kernel_.axis(AxisRole::Head), rows = kernel_.axis(AxisRole::Rows), feature = kernel_.axis(AxisRole::Feature);
+    auto heads = kernel_.axis(AxisRole::Head), rows = kernel_.axis(AxisRole::Rows),
+         feature = kernel_.axis(AxisRole::Feature);
     for (auto output : kernel_.block().getOps<OutputOp>()) {
       if (section_of(output.getValue()) != Section::Tile) continue;
       any_rows |= is_listed(output, rows) && output.getEvery() == 0;
@@ -273,17 +310,25 @@ class KernelText {
     }
     auto print = [&](bool with_rows) {
       for (auto output : kernel_.block().getOps<OutputOp>()) {
-        if (section_of(output.getValue()) != Section::Tile || (is_listed(output, rows) && output.getEvery() == 0) != with_rows) continue;
+        if (section_of(output.getValue()) != Section::Tile ||
+            (is_listed(output, rows) && output.getEvery() == 0) != with_rows)
+          continue;
         std::string guard = heads && !is_listed(output, heads) ? "head == 0" : "";
         auto also = [&](const std::string& condition) { guard += (guard.empty() ? "" : " && ") + condition; };
         if (!with_rows) also("step_row == 0");
-        std::string head = is_listed(output, heads) ? "head" : "0", member = "arguments." + names_->tensor(output.getTensor().str());
-        std::string at = with_rows ? fmt::format("{}.at(tile.batch, tile.token + row, {})", member, head) : fmt::format("{}.at({}, number, {})", member, head, output.getEvery() > 0 ? "part" : "0");
+        std::string head = is_listed(output, heads) ? "head" : "0",
+                    member = "arguments." + names_->tensor(output.getTensor().str());
+        std::string at = with_rows
+                             ? fmt::format("{}.at(tile.batch, tile.token + row, {})", member, head)
+                             : fmt::format("{}.at({}, number, {})", member, head, output.getEvery() > 0 ? "part" : "0");
         if (!is_listed(output, feature)) also("lane == 0");
         std::string condition = guard.empty() ? "" : "if (" + guard + ") ";
-        if (output.getEvery() > 0) condition += fmt::format("for (int part = 0; part < {}; ++part) ", subchunks(tiling, output));
-        if (is_listed(output, feature)) out.line(fmt::format("{}store_row<aligned>({}, lane, zeros);", condition, at));
-        else out.line(fmt::format("{}*{} = to<{}>(0.0f);", condition, at, storage_type(output.getStorage())));
+        if (output.getEvery() > 0)
+          condition += fmt::format("for (int part = 0; part < {}; ++part) ", subchunks(tiling, output));
+        if (is_listed(output, feature))
+          out.line(fmt::format("{}store_row<aligned>({}, lane, zeros);", condition, at));
+        else
+          out.line(fmt::format("{}*{} = to<{}>(0.0f);", condition, at, storage_type(output.getStorage())));
       }
     };
     if (any_rows) {
@@ -318,7 +363,13 @@ class KernelText {
       out.line();
     }
     manifest_.launches.push_back({entry + "_first_tile", "", runtime::When::packed, {{"1"}}, 256, 0, 1});
-    manifest_.launches.push_back({entry, any, runtime::When::always, {{"tile_blocks", "heads"}}, tiling.threads, dynamic ? bytes : 0, tiling.tiles_per_block});
+    manifest_.launches.push_back({entry,
+                                  any,
+                                  runtime::When::always,
+                                  {{"tile_blocks", "heads"}},
+                                  tiling.threads,
+                                  dynamic ? bytes : 0,
+                                  tiling.tiles_per_block});
   }
 
   Program& program_;

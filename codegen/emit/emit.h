@@ -12,10 +12,10 @@ namespace kdagen::emit {
 
 struct EmitOptions {
   std::string arch = "sm_90";
-  std::string spec_hash;               // of the graph bytes
-  std::string summary;                 // the spec's one line
-  std::string remake;                  // the command that makes this text again
-  std::vector<std::string> formulas;   // printed in the header
+  std::string spec_hash;              // of the graph bytes
+  std::string summary;                // the spec's one line
+  std::string remake;                 // the command that makes this text again
+  std::vector<std::string> formulas;  // printed in the header
   CompileOptions compile;
 };
 

@@ -67,7 +67,8 @@ E unary(mlir::Operation* op, const E& x) {
       .Case<IsNanOp>([&](auto) { return E{x.in(E::Sum) + " != " + x.in(E::Sum), E::Comparison}; })
       .Case<ToFixedOp>([&](ToFixedOp to) {
         unsigned bits = fixed_type(to.getResult()).getFractionBits();
-        std::string limit = to->hasAttr(never_saturates_attribute) ? "" : fmt::format(", {}", static_cast<int64_t>(to.getLimit()));
+        std::string limit =
+            to->hasAttr(never_saturates_attribute) ? "" : fmt::format(", {}", static_cast<int64_t>(to.getLimit()));
         return E{fmt::format("to_fixed<{}>({}{})", bits, x.text, limit), E::Primary};
       })
       .Case<FromFixedOp>([&](auto) { return call("to_float", {x}); })
@@ -77,7 +78,8 @@ E unary(mlir::Operation* op, const E& x) {
         return E{fmt::format("round_to<{}>({})", storage_name(round.getStorage()), x.text), E::Primary};
       })
       .Case<ClampOp>([&](ClampOp clamp) {
-        std::string low = float_literal(clamp.getLower().convertToDouble()), high = float_literal(clamp.getUpper().convertToDouble());
+        std::string low = float_literal(clamp.getLower().convertToDouble()),
+                    high = float_literal(clamp.getUpper().convertToDouble());
         E inner = choice(x.in(E::Sum) + " > " + high, E{high}, x);
         return choice(x.in(E::Sum) + " < " + low, E{low}, {"(" + inner.text + ")", E::Primary});
       })
@@ -102,7 +104,8 @@ Expression expression(mlir::Operation* op, const ElementContext& context) {
       .Case<EqualOp>([&](auto) { return binary(at(0), " == ", at(1), E::Comparison); })
       .Case<FmaOp>([&](auto) { return call("fmaf", {at(0), at(1), at(2)}); })
       .Case<SelectOp>([&](auto) { return choice(at(0).in(E::Comparison), at(1), at(2)); })
-      .Case<AtLastOp>([&](auto) { return choice(fmt::format("{} == {} - 1", context.row, context.rows), at(0), E{"0.0f"}); })
+      .Case<AtLastOp>(
+          [&](auto) { return choice(fmt::format("{} == {} - 1", context.row, context.rows), at(0), E{"0.0f"}); })
       .Default([&](mlir::Operation* other) { return unary(other, at(0)); });
 }
 

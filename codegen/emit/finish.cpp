@@ -28,8 +28,8 @@ class Finish {
     }
   }
   std::vector<Statement> heads, after;
-  std::vector<SumOp> sums;        // parameter sums read
-  std::vector<SumOp> head_sums;   // summed in the loop
+  std::vector<SumOp> sums;       // parameter sums read
+  std::vector<SumOp> head_sums;  // summed in the loop
 
  private:
   bool over_heads(mlir::Operation* op) const { return mlir::isa<SumOp>(op) && reduces(op, AxisRole::Head); }
@@ -76,7 +76,8 @@ class Finish {
 
 bool has_finish(const Program& program) {
   KernelOp kernel = program.kernel;
-  return llvm::any_of(kernel.block().getOps<OutputOp>(), [](OutputOp output) { return section_of(output.getValue()) != Section::Tile; });
+  return llvm::any_of(kernel.block().getOps<OutputOp>(),
+                      [](OutputOp output) { return section_of(output.getValue()) != Section::Tile; });
 }
 
 namespace {
@@ -84,7 +85,8 @@ namespace {
 std::string by_sum(const std::vector<ParameterSum>& sums, llvm::function_ref<std::string(const ParameterSum&)> text) {
   std::string result = text(sums.back());
   for (size_t i = sums.size() - 1; i-- > 0;)
-    if (std::string here = text(sums[i]); here != result) result = fmt::format("which == {} ? {} : {}", i, here, result);
+    if (std::string here = text(sums[i]); here != result)
+      result = fmt::format("which == {} ? {} : {}", i, here, result);
   return result;
 }
 }  // namespace
@@ -94,21 +96,31 @@ void print_segments_kernel(Writer& out, const Program& program, runtime::Manifes
   std::string entry = manifest.kernel + "_segments";
   bool per_tile = program.tiling.tiles_per_block < kTilesPerSegment;
   int groups = (program.tiling.width + kColumnsPerBlock - 1) / kColumnsPerBlock;
-  out.line("// Parameter sums, second stage: the segments (8 consecutive tiles of a head) by the balanced tree over their numbers.");
+  out.line(
+      "// Parameter sums, second stage: the segments (8 consecutive tiles of a head) by the balanced tree over their numbers.");
   out.open(fmt::format("KD_KERNEL(256, 0) void {}(const Arguments arguments)", entry));
   out.line("KD_SHARED(float, parts, 256);");
   out.line("const long long head = blockIdx.x % arguments.heads;");
-  out.line(fmt::format("const int column = static_cast<int>(blockIdx.x / arguments.heads) * {0} + static_cast<int>(threadIdx.x % {0});", kColumnsPerBlock));
+  out.line(fmt::format(
+      "const int column = static_cast<int>(blockIdx.x / arguments.heads) * {0} + static_cast<int>(threadIdx.x % {0});",
+      kColumnsPerBlock));
   const std::vector<ParameterSum>& sums = program.parameter_sums;
   if (sums.size() > 1) out.line("const int which = static_cast<int>(blockIdx.y);");
-  std::string width = by_sum(sums, [&](const ParameterSum& sum) { return std::to_string(partial_width(program, sum)); });
+  std::string width =
+      by_sum(sums, [&](const ParameterSum& sum) { return std::to_string(partial_width(program, sum)); });
   out.line(fmt::format("const int width = {};", width));
-  out.line(fmt::format("const float* const terms = {};", by_sum(sums, [](const ParameterSum& sum) { return "arguments." + sum.name + "_partial"; })) );
-  out.line(fmt::format("float* const results = {};", by_sum(sums, [](const ParameterSum& sum) { return "arguments." + sum.name + "_columns"; })));
-  out.line(fmt::format("const float* const first_term = terms + head * arguments.{} * width + column;", per_tile ? "tiles" : "segments"));
-  out.open("sum_segments(arguments.segments, column < width, parts, results + head * width + column, [&](long long segment)");
+  out.line(fmt::format("const float* const terms = {};",
+                       by_sum(sums, [](const ParameterSum& sum) { return "arguments." + sum.name + "_partial"; })));
+  out.line(fmt::format("float* const results = {};",
+                       by_sum(sums, [](const ParameterSum& sum) { return "arguments." + sum.name + "_columns"; })));
+  out.line(fmt::format("const float* const first_term = terms + head * arguments.{} * width + column;",
+                       per_tile ? "tiles" : "segments"));
+  out.open(
+      "sum_segments(arguments.segments, column < width, parts, results + head * width + column, [&](long long segment)");
   if (per_tile) {
-    out.line(fmt::format("const long long first = segment * {0}, last = first + {0} < arguments.tiles ? first + {0} : arguments.tiles;", kTilesPerSegment));
+    out.line(fmt::format(
+        "const long long first = segment * {0}, last = first + {0} < arguments.tiles ? first + {0} : arguments.tiles;",
+        kTilesPerSegment));
     out.line("float in_order = 0.0f;");
     out.line("for (long long tile = first; tile < last; ++tile) in_order += first_term[tile * width];");
     out.line("return in_order;");
@@ -119,36 +131,49 @@ void print_segments_kernel(Writer& out, const Program& program, runtime::Manifes
   out.close();
   out.line(fmt::format("KD_ENTRY({}, Arguments);", entry));
   out.line();
-  manifest.launches.push_back({entry, "", runtime::When::always, {{"heads", std::to_string(groups)}, {std::to_string(sums.size())}}, 256, 0, 1});
+  manifest.launches.push_back({entry,
+                               "",
+                               runtime::When::always,
+                               {{"heads", std::to_string(groups)}, {std::to_string(sums.size())}},
+                               256,
+                               0,
+                               1});
 }
 
-void print_finish_kernel(Writer& out, const Program& program, const Names& names, runtime::Manifest& manifest, std::set<std::string>& helpers) {
+void print_finish_kernel(Writer& out, const Program& program, const Names& names, runtime::Manifest& manifest,
+                         std::set<std::string>& helpers) {
   if (!has_finish(program)) return;
   Finish finish(program);
   std::string entry = manifest.kernel + "_finish", entry_any = entry + "_any";
   bool loop = !finish.head_sums.empty() || !finish.after.empty();
   const Tiling& tiling = program.tiling;
-  out.line("// Parameter sums, last stage: features, heads, and the adjoints of values made of parameters alone. One row of lanes.");
+  out.line(
+      "// Parameter sums, last stage: features, heads, and the adjoints of values made of parameters alone. One row of lanes.");
   out.line("template <bool aligned>");
   out.open(fmt::format("KD_FUNCTION void {}_body(const Arguments& arguments)", entry));
   out.line(fmt::format("const int lane = static_cast<int>(threadIdx.x % {});", tiling.lanes));
   out.line("(void)lane;");
   for (SumOp sum : finish.head_sums) {
     std::string name = names.of(sum.getResult(), Map::Row);
-    out.line(shape_of(sum.getResult()) == Shape::Columns ? fmt::format("float {}[8] = {{0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f}};", name)
-                                                         : fmt::format("float {} = 0.0f;", name));
+    out.line(shape_of(sum.getResult()) == Shape::Columns
+                 ? fmt::format("float {}[8] = {{0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f}};", name)
+                 : fmt::format("float {} = 0.0f;", name));
   }
-  if (loop) out.open("for (long long head = 0; head < arguments.heads; ++head)");
-  else out.line("const long long head = blockIdx.x;");
+  if (loop)
+    out.open("for (long long head = 0; head < arguments.heads; ++head)");
+  else
+    out.line("const long long head = blockIdx.x;");
   out.line("(void)head;");
   for (SumOp sum : finish.sums)
     for (const ParameterSum& parameter : program.parameter_sums) {
       if (parameter.op != sum) continue;
-      std::string name = names.of(sum.getResult(), Map::Row), from = fmt::format("arguments.{}_columns", parameter.name);
+      std::string name = names.of(sum.getResult(), Map::Row),
+                  from = fmt::format("arguments.{}_columns", parameter.name);
       if (parameter.partial == Shape::Columns) {
         out.line(fmt::format("float {}[8];", name));
         out.line(fmt::format("load4<true>({} + head * {} + 4 * lane, &{}[0]);", from, tiling.width, name));
-        out.line(fmt::format("load4<true>({} + head * {} + {} + 4 * lane, &{}[4]);", from, tiling.width, tiling.width / 2, name));
+        out.line(fmt::format("load4<true>({} + head * {} + {} + 4 * lane, &{}[4]);", from, tiling.width,
+                             tiling.width / 2, name));
       } else {
         out.line(fmt::format("const float {} = {}[head];", name, from));
       }
@@ -159,7 +184,8 @@ void print_finish_kernel(Writer& out, const Program& program, const Names& names
   for (SumOp sum : finish.head_sums) {
     std::string name = names.of(sum.getResult(), Map::Row), x = names.of(sum.getX(), Map::Row);
     bool columns = shape_of(sum.getResult()) == Shape::Columns;
-    out.line(columns ? fmt::format("for (int i = 0; i < 8; ++i) {}[i] += {}[i];", name, x) : fmt::format("{} += {};", name, x));
+    out.line(columns ? fmt::format("for (int i = 0; i < 8; ++i) {}[i] += {}[i];", name, x)
+                     : fmt::format("{} += {};", name, x));
   }
   if (loop) out.close();
   if (!finish.after.empty()) out.line("const long long head = 0;");
@@ -170,7 +196,8 @@ void print_finish_kernel(Writer& out, const Program& program, const Names& names
   out.line();
   for (auto [name, aligned] : {std::pair{entry, true}, {entry_any, false}}) {
     out.line(variant_guard(aligned));
-    out.line(fmt::format("KD_KERNEL(32, 0) void {}(const Arguments arguments) {{ {}_body<{}>(arguments); }}", name, entry, aligned));
+    out.line(fmt::format("KD_KERNEL(32, 0) void {}(const Arguments arguments) {{ {}_body<{}>(arguments); }}", name,
+                         entry, aligned));
     out.line(fmt::format("KD_ENTRY({}, Arguments);", name));
     out.line("#endif");
   }

@@ -18,9 +18,14 @@ std::string lower_present(const Tiling& tiling) {
 
 void print_lanes_tree(Writer& out, const Tiling& tiling, bool sum) {
   for (int mask = 1; mask < tiling.lanes; mask *= 2) {
-    std::string note = fmt::format("  // every lane holds the {} of its group of {} lanes", sum ? "sum" : "maximum", 2 * mask);
-    if (sum) out.line(fmt::format("sum += lane_xor(sum, {});{}", mask, note));
-    else out.line(fmt::format("{{ const float theirs = lane_xor(most, {}); if (!(theirs <= most) && most == most) most = theirs; }}{}", mask, note));
+    std::string note =
+        fmt::format("  // every lane holds the {} of its group of {} lanes", sum ? "sum" : "maximum", 2 * mask);
+    if (sum)
+      out.line(fmt::format("sum += lane_xor(sum, {});{}", mask, note));
+    else
+      out.line(fmt::format(
+          "{{ const float theirs = lane_xor(most, {}); if (!(theirs <= most) && most == most) most = theirs; }}{}",
+          mask, note));
   }
 }
 
@@ -35,7 +40,8 @@ void print_row_access(Writer& out, const Tiling& tiling, bool load) {
     out.line("for (int i = 0; i < 8; ++i) x[i] = 0.0f;");
     out.line("const T* const place = from + 4 * lane;");
     out.line(fmt::format("if (present{}) load4<aligned>(place, &x[0]);", lower.empty() ? "" : " && " + lower));
-    out.line(fmt::format("if (present{}) load4<aligned>(place + {}, &x[4]);", upper.empty() ? "" : " && " + upper, half));
+    out.line(
+        fmt::format("if (present{}) load4<aligned>(place + {}, &x[4]);", upper.empty() ? "" : " && " + upper, half));
   } else {
     out.line("template <bool aligned, class T>");
     out.open("KD_FUNCTION void store_row(T* to_where, int lane, const float (&x)[8])");
@@ -54,7 +60,8 @@ void print_row_dot(Writer& out, const Tiling& tiling) {
   out.line("float pair[4];");
   out.line("#pragma unroll");
   out.line("for (int j = 0; j < 4; ++j) pair[j] = fmaf(x[2 * j + 1], y[2 * j + 1], x[2 * j] * y[2 * j]);");
-  if (!lower_present(tiling).empty()) out.line(fmt::format("if (!({})) pair[0] = pair[1] = 0.0f;", lower_present(tiling)));
+  if (!lower_present(tiling).empty())
+    out.line(fmt::format("if (!({})) pair[0] = pair[1] = 0.0f;", lower_present(tiling)));
   if (!upper.empty()) out.line(fmt::format("if (!({})) pair[2] = pair[3] = 0.0f;", upper));
   out.line("float sum = (pair[0] + pair[1]) + (pair[2] + pair[3]);");
   print_lanes_tree(out, tiling, true);
@@ -89,8 +96,10 @@ void print_row_dot_one(Writer& out) {
 /// `normal`: the argument of the root is never subnormal or 0.
 void print_row_inverse_norm(Writer& out, bool normal) {
   std::string root = normal ? "approx_rsqrt_normal" : "approx_rsqrt";
-  out.line("/// rsqrt(factor * sum x^2 + eps) of a row. Where the sum is no finite number, that of x * 2^-72, times 2^-72; eps is nothing beside it.");
-  out.open(fmt::format("KD_FUNCTION float row_inverse_norm{}(const float (&x)[8], float factor, float eps, int lane)", normal ? "" : "_to_zero"));
+  out.line(
+      "/// rsqrt(factor * sum x^2 + eps) of a row. Where the sum is no finite number, that of x * 2^-72, times 2^-72; eps is nothing beside it.");
+  out.open(fmt::format("KD_FUNCTION float row_inverse_norm{}(const float (&x)[8], float factor, float eps, int lane)",
+                       normal ? "" : "_to_zero"));
   out.line("const float squares = row_dot(x, x, lane);");
   out.line(fmt::format("float inverse = {}(squares * factor + eps);", root));
   out.line("const bool finite = squares <= 3.4028235e38f;");
@@ -108,10 +117,14 @@ void print_row_inverse_norm(Writer& out, bool normal) {
 
 void print_row_sum(Writer& out, const Tiling& tiling) {
   std::string upper = upper_present(tiling), lower = lower_present(tiling);
-  out.line(fmt::format("/// Sum of a row by the tree over the bits 0, 1, top (in a lane), 2, 3, ... (across {} lanes) of the column number.", tiling.lanes));
+  out.line(fmt::format(
+      "/// Sum of a row by the tree over the bits 0, 1, top (in a lane), 2, 3, ... (across {} lanes) of the column number.",
+      tiling.lanes));
   out.open("KD_FUNCTION float row_sum(const float (&x)[8], int lane)");
-  out.line(fmt::format("const float lower = {}(x[0] + x[1]) + (x[2] + x[3]){};", lower.empty() ? "" : lower + " ? ", lower.empty() ? "" : " : 0.0f"));
-  out.line(fmt::format("const float upper = {}(x[4] + x[5]) + (x[6] + x[7]){};", upper.empty() ? "" : upper + " ? ", upper.empty() ? "" : " : 0.0f"));
+  out.line(fmt::format("const float lower = {}(x[0] + x[1]) + (x[2] + x[3]){};", lower.empty() ? "" : lower + " ? ",
+                       lower.empty() ? "" : " : 0.0f"));
+  out.line(fmt::format("const float upper = {}(x[4] + x[5]) + (x[6] + x[7]){};", upper.empty() ? "" : upper + " ? ",
+                       upper.empty() ? "" : " : 0.0f"));
   out.line("float sum = lower + upper;");
   print_lanes_tree(out, tiling, true);
   out.line("return sum;");
@@ -138,10 +151,12 @@ void print_row_max(Writer& out, const Tiling& tiling) {
 void print_helpers(Writer& out, const Tiling& tiling, std::set<std::string> used) {
   if (tiling.width == 1) return;
   if (!used.empty())
-    out.line(fmt::format("// Row map: {} lanes a row; lane l owns the columns 4l..4l+3 (x[0..3]) and {}+4l..{}+4l+3 (x[4..7]).", tiling.lanes,
-                         tiling.width / 2, tiling.width / 2));
+    out.line(fmt::format(
+        "// Row map: {} lanes a row; lane l owns the columns 4l..4l+3 (x[0..3]) and {}+4l..{}+4l+3 (x[4..7]).",
+        tiling.lanes, tiling.width / 2, tiling.width / 2));
   if (used.count("column_of")) {
-    out.line(fmt::format("KD_FUNCTION int column_of(int lane, int i) {{ return 4 * lane + (i < 4 ? i : {} + i - 4); }}", tiling.width / 2));
+    out.line(fmt::format("KD_FUNCTION int column_of(int lane, int i) {{ return 4 * lane + (i < 4 ? i : {} + i - 4); }}",
+                         tiling.width / 2));
     out.line();
   }
   if (used.count("column_numbers")) print_column_numbers(out);

@@ -27,8 +27,14 @@ int element_bytes(mlir::Type storage) { return std::max(1u, storage.getIntOrFloa
 
 runtime::TensorRole role_of(llvm::StringRef role) {
   using R = runtime::TensorRole;
-  for (auto [name, value] : {std::pair{"input", R::input}, {"param", R::param}, {"cotangent", R::cotangent}, {"output", R::output},
-                             {"gradient", R::gradient}, {"param_gradient", R::param_gradient}, {"residual", R::residual}, {"tap", R::tap}})
+  for (auto [name, value] : {std::pair{"input", R::input},
+                             {"param", R::param},
+                             {"cotangent", R::cotangent},
+                             {"output", R::output},
+                             {"gradient", R::gradient},
+                             {"param_gradient", R::param_gradient},
+                             {"residual", R::residual},
+                             {"tap", R::tap}})
     if (role == name) return value;
   throw KdagenBug("emit: unknown tensor role " + role.str());
 }
@@ -72,19 +78,24 @@ std::set<std::string> vector_tensors(const Program& program) {
   // Surplus tiles are cleared four columns at a time.
   KernelOp kernel = program.kernel;
   for (auto output : kernel.block().getOps<OutputOp>())
-    if (section_of(output.getValue()) == Section::Tile && has_role(output.getValue(), AxisRole::Feature)) names.insert(output.getTensor().str());
+    if (section_of(output.getValue()) == Section::Tile && has_role(output.getValue(), AxisRole::Feature))
+      names.insert(output.getTensor().str());
   return names;
 }
 }  // namespace
 
-std::string hash_text(const std::string& bytes) { return fmt::format("{:016x}", XXH3_64bits(bytes.data(), bytes.size())); }
+std::string hash_text(const std::string& bytes) {
+  return fmt::format("{:016x}", XXH3_64bits(bytes.data(), bytes.size()));
+}
 
 std::string kernel_name(const Program& program) {
   KernelOp kernel = program.kernel;
   return kernel.getSpec().str() + "_" + kernel.getDirection().str();
 }
 
-int partial_width(const Program& program, const ParameterSum& sum) { return sum.partial == Shape::Columns ? program.tiling.width : 1; }
+int partial_width(const Program& program, const ParameterSum& sum) {
+  return sum.partial == Shape::Columns ? program.tiling.width : 1;
+}
 
 runtime::Manifest describe(const Program& program, const Names& names, const EmitOptions& options) {
   using namespace runtime;
@@ -99,18 +110,20 @@ runtime::Manifest describe(const Program& program, const Names& names, const Emi
   manifest.tiles_per_segment = kTilesPerSegment;
   manifest.arch = options.arch;
   for (auto option : kernel.getOptions())
-    if (auto text = mlir::dyn_cast<mlir::StringAttr>(option.getValue())) manifest.options[option.getName().str()] = text.str();
+    if (auto text = mlir::dyn_cast<mlir::StringAttr>(option.getValue()))
+      manifest.options[option.getName().str()] = text.str();
   for (mlir::Attribute attribute : kernel.getAxes()) {
     auto axis = mlir::cast<AxisAttr>(attribute);
-    static const runtime::AxisRole roles[] = {runtime::AxisRole::batch, runtime::AxisRole::chunk, runtime::AxisRole::rows,
-                                              runtime::AxisRole::head, runtime::AxisRole::head, runtime::AxisRole::feature};
+    static const runtime::AxisRole roles[] = {runtime::AxisRole::batch, runtime::AxisRole::chunk,
+                                              runtime::AxisRole::rows,  runtime::AxisRole::head,
+                                              runtime::AxisRole::head,  runtime::AxisRole::feature};
     manifest.axes.push_back({axis.getName().str(), roles[int(axis.getRole())]});
   }
   auto vectors = vector_tensors(program);
   bool htd = options.compile.layout == kdagen::Layout::htd;
   std::vector<ArgumentInfo> maps;
-  auto add = [&](const std::string& name, runtime::Direction direction, llvm::StringRef role, mlir::Type storage, llvm::ArrayRef<std::string> axes, bool optional, bool tile,
-                 int64_t every = 0) {
+  auto add = [&](const std::string& name, runtime::Direction direction, llvm::StringRef role, mlir::Type storage,
+                 llvm::ArrayRef<std::string> axes, bool optional, bool tile, int64_t every = 0) {
     TensorInfo tensor;
     tensor.name = name;
     tensor.direction = direction;
@@ -125,9 +138,10 @@ runtime::Manifest describe(const Program& program, const Names& names, const Emi
       if (kind != kda::AxisRole::Batch && kind != kda::AxisRole::Chunk) tensor.axes.push_back(axis);
     }
     bool token = rows && llvm::is_contained(tensor.axes, rows.getName().str());
-    tensor.layout = !tile ? runtime::Layout::param
+    tensor.layout = !tile                                                              ? runtime::Layout::param
                     : program.tile_major.count(name) && (token || role == "cotangent") ? runtime::Layout::tile
-                    : htd ? runtime::Layout::htd : runtime::Layout::bthd;
+                    : htd                                                              ? runtime::Layout::htd
+                                                                                       : runtime::Layout::bthd;
     if (!names.map(name).empty()) {
       tensor.vector_bytes = std::max(tensor.vector_bytes, 16);
       auto staged = llvm::find_if(program.staging.tensors, [&](StagedTensor t) { return t.input.getTensor() == name; });
@@ -137,7 +151,9 @@ runtime::Manifest describe(const Program& program, const Names& names, const Emi
     ArgumentInfo argument;
     argument.name = names.tensor(name);
     argument.tensor = name;
-    argument.kind = !tile ? ArgumentKind::pointer : token && tensor.layout != runtime::Layout::tile && every == 0 ? ArgumentKind::rows : ArgumentKind::tile;
+    argument.kind = !tile                                                           ? ArgumentKind::pointer
+                    : token && tensor.layout != runtime::Layout::tile && every == 0 ? ArgumentKind::rows
+                                                                                    : ArgumentKind::tile;
     manifest.arguments.push_back(argument);
   };
   for (auto input : kernel.block().getOps<InputOp>()) {
@@ -169,7 +185,8 @@ runtime::Manifest describe(const Program& program, const Names& names, const Emi
   workspace("sequence_start", DType::i64, {"sequences_plus_1"});
   for (const ParameterSum& sum : program.parameter_sums) {
     std::string width = std::to_string(partial_width(program, sum));
-    workspace(sum.name + "_partial", DType::f32, {"heads", program.tiling.tiles_per_block < kTilesPerSegment ? "tiles" : "segments", width});
+    workspace(sum.name + "_partial", DType::f32,
+              {"heads", program.tiling.tiles_per_block < kTilesPerSegment ? "tiles" : "segments", width});
     workspace(sum.name + "_columns", DType::f32, {"heads", width});
   }
   manifest.arguments.push_back({"cu_seqlens", ArgumentKind::cu_seqlens, "", ""});
@@ -183,28 +200,43 @@ std::vector<Member> argument_members(const Program& program, const Names& names,
   std::vector<Member> members;
   auto text = [](DType dtype) {
     switch (dtype) {
-      case DType::bf16: return "bf16";
-      case DType::fp16: return "fp16";
-      case DType::i8: return "signed char";
-      case DType::i32: return "int";
-      default: return "float";
+      case DType::bf16:
+        return "bf16";
+      case DType::fp16:
+        return "fp16";
+      case DType::i8:
+        return "signed char";
+      case DType::i32:
+        return "int";
+      default:
+        return "float";
     }
   };
   for (const ArgumentInfo& argument : manifest.arguments) {
-    if (argument.kind == ArgumentKind::size) { members.push_back({"long long", argument.name, ""}); continue; }
-    if (argument.kind == ArgumentKind::cu_seqlens) { members.push_back({"const void*", argument.name, "null: batch rows of equal length"}); continue; }
+    if (argument.kind == ArgumentKind::size) {
+      members.push_back({"long long", argument.name, ""});
+      continue;
+    }
+    if (argument.kind == ArgumentKind::cu_seqlens) {
+      members.push_back({"const void*", argument.name, "null: batch rows of equal length"});
+      continue;
+    }
     if (argument.kind == ArgumentKind::workspace) {
       bool table = manifest.find_workspace(argument.name)->dtype == DType::i64;
       members.push_back({table ? "long long*" : "float*", argument.name, "workspace"});
       continue;
     }
-    if (argument.kind == ArgumentKind::tensor_map) { members.push_back({"TensorMap", argument.name, "for the copy engine"}); continue; }
+    if (argument.kind == ArgumentKind::tensor_map) {
+      members.push_back({"TensorMap", argument.name, "for the copy engine"});
+      continue;
+    }
     const TensorInfo& tensor = *manifest.find_tensor(argument.tensor);
     std::string type = text(tensor.dtype), axes;
     if (tensor.direction == runtime::Direction::in) type = "const " + type;
     for (const std::string& axis : tensor.axes) axes += (axes.empty() ? "" : ", ") + axis;
-    std::string view = argument.kind == ArgumentKind::rows ? fmt::format("Rows<{}>", type)
-                       : argument.kind == ArgumentKind::tile ? fmt::format("Tiles<{}>", type) : type + "*";
+    std::string view = argument.kind == ArgumentKind::rows   ? fmt::format("Rows<{}>", type)
+                       : argument.kind == ArgumentKind::tile ? fmt::format("Tiles<{}>", type)
+                                                             : type + "*";
     members.push_back({view, argument.name, fmt::format("{} [{}]", std::string(name_of(tensor.role)), axes)});
   }
   return members;

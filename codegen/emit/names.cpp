@@ -16,27 +16,210 @@ namespace kdagen::emit {
 namespace {
 
 /// Words that mean something to C++, CUDA, or the emitted text itself; see also prelude_names.
-const char* const kReserved[] = {
-    "alignas", "alignof", "and", "asm", "auto", "bool", "break", "case", "catch", "char", "class", "const", "constexpr", "continue",
-    "default", "delete", "do", "double", "else", "enum", "explicit", "export", "extern", "false", "float", "for", "friend", "goto",
-    "if", "inline", "int", "long", "mutable", "namespace", "new", "not", "nullptr", "operator", "or", "private", "protected", "public",
-    "register", "requires", "return", "short", "signed", "sizeof", "static", "struct", "switch", "template", "this", "throw", "true",
-    "try", "typedef", "typename", "union", "unsigned", "using", "virtual", "void", "volatile", "while", "xor", "concept", "co_await",
-    "abs", "exp", "exp2", "log", "log1p", "log2", "sqrt", "rsqrt", "tanh", "pow", "min", "max", "fma", "expf", "exp2f", "logf",
-    "log1pf", "sqrtf", "tanhf", "powf", "fmaf", "fabsf", "fminf", "fmaxf", "half", "bf16", "fp16", "main", "NULL", "isnan", "signbit",
-    "threadIdx", "blockIdx", "blockDim", "gridDim", "warpSize", "Rows", "Tiles", "Tile", "Arguments", "arguments", "aligned", "shared",
-    "tile", "number", "head", "group", "segment", "row", "lane", "column", "block", "step", "step_row", "first_row", "rows_here", "place", "own_row", "own_tile", "owned", "i", "b",
-    "load_row", "store_row", "row_sum", "row_dot", "row_inverse_norm", "row_inverse_norm_to_zero", "row_max", "column_of", "column_numbers", "ColumnNumbers", "numbers", "slot", "phase", "operands", "arrivals", "slots", "record", "unit", "after", "here", "next", "made", "where", "before", "begin", "groups", "heads", "head_number", "group_number", "last_segment", "first", "last", "end", "used", "used_end", "which", "width", "results", "first_term", "sequence_start", "first_tile", "zeros", "part", "parts", "term", "terms", "sum", "index", "y0", "y1", "j0", "j1", "yn", "jn", "gamma", "time", "div", "rand", "signal", "select", "read", "write"};
+const char* const kReserved[] = {"alignas",
+                                 "alignof",
+                                 "and",
+                                 "asm",
+                                 "auto",
+                                 "bool",
+                                 "break",
+                                 "case",
+                                 "catch",
+                                 "char",
+                                 "class",
+                                 "const",
+                                 "constexpr",
+                                 "continue",
+                                 "default",
+                                 "delete",
+                                 "do",
+                                 "double",
+                                 "else",
+                                 "enum",
+                                 "explicit",
+                                 "export",
+                                 "extern",
+                                 "false",
+                                 "float",
+                                 "for",
+                                 "friend",
+                                 "goto",
+                                 "if",
+                                 "inline",
+                                 "int",
+                                 "long",
+                                 "mutable",
+                                 "namespace",
+                                 "new",
+                                 "not",
+                                 "nullptr",
+                                 "operator",
+                                 "or",
+                                 "private",
+                                 "protected",
+                                 "public",
+                                 "register",
+                                 "requires",
+                                 "return",
+                                 "short",
+                                 "signed",
+                                 "sizeof",
+                                 "static",
+                                 "struct",
+                                 "switch",
+                                 "template",
+                                 "this",
+                                 "throw",
+                                 "true",
+                                 "try",
+                                 "typedef",
+                                 "typename",
+                                 "union",
+                                 "unsigned",
+                                 "using",
+                                 "virtual",
+                                 "void",
+                                 "volatile",
+                                 "while",
+                                 "xor",
+                                 "concept",
+                                 "co_await",
+                                 "abs",
+                                 "exp",
+                                 "exp2",
+                                 "log",
+                                 "log1p",
+                                 "log2",
+                                 "sqrt",
+                                 "rsqrt",
+                                 "tanh",
+                                 "pow",
+                                 "min",
+                                 "max",
+                                 "fma",
+                                 "expf",
+                                 "exp2f",
+                                 "logf",
+                                 "log1pf",
+                                 "sqrtf",
+                                 "tanhf",
+                                 "powf",
+                                 "fmaf",
+                                 "fabsf",
+                                 "fminf",
+                                 "fmaxf",
+                                 "half",
+                                 "bf16",
+                                 "fp16",
+                                 "main",
+                                 "NULL",
+                                 "isnan",
+                                 "signbit",
+                                 "threadIdx",
+                                 "blockIdx",
+                                 "blockDim",
+                                 "gridDim",
+                                 "warpSize",
+                                 "Rows",
+                                 "Tiles",
+                                 "Tile",
+                                 "Arguments",
+                                 "arguments",
+                                 "aligned",
+                                 "shared",
+                                 "tile",
+                                 "number",
+                                 "head",
+                                 "group",
+                                 "segment",
+                                 "row",
+                                 "lane",
+                                 "column",
+                                 "block",
+                                 "step",
+                                 "step_row",
+                                 "first_row",
+                                 "rows_here",
+                                 "place",
+                                 "own_row",
+                                 "own_tile",
+                                 "owned",
+                                 "i",
+                                 "b",
+                                 "load_row",
+                                 "store_row",
+                                 "row_sum",
+                                 "row_dot",
+                                 "row_inverse_norm",
+                                 "row_inverse_norm_to_zero",
+                                 "row_max",
+                                 "column_of",
+                                 "column_numbers",
+                                 "ColumnNumbers",
+                                 "numbers",
+                                 "slot",
+                                 "phase",
+                                 "operands",
+                                 "arrivals",
+                                 "slots",
+                                 "record",
+                                 "unit",
+                                 "after",
+                                 "here",
+                                 "next",
+                                 "made",
+                                 "where",
+                                 "before",
+                                 "begin",
+                                 "groups",
+                                 "heads",
+                                 "head_number",
+                                 "group_number",
+                                 "last_segment",
+                                 "first",
+                                 "last",
+                                 "end",
+                                 "used",
+                                 "used_end",
+                                 "which",
+                                 "width",
+                                 "results",
+                                 "first_term",
+                                 "sequence_start",
+                                 "first_tile",
+                                 "zeros",
+                                 "part",
+                                 "parts",
+                                 "term",
+                                 "terms",
+                                 "sum",
+                                 "index",
+                                 "y0",
+                                 "y1",
+                                 "j0",
+                                 "j1",
+                                 "yn",
+                                 "jn",
+                                 "gamma",
+                                 "time",
+                                 "div",
+                                 "rand",
+                                 "signal",
+                                 "select",
+                                 "read",
+                                 "write"};
 
 /// What the prelude declares for emitted texts to call: a value of such a name would hide it.
 const std::set<std::string>& prelude_names() {
   static const auto* names = [] {
-    const std::regex declaration(R"((?:KD_(?:SEPARATE_)?FUNCTION[^;{(]*?|struct (?:alignas\(\d+\) )?)\b(\w+)(?:<\w+>)?\s*[({;])");
+    const std::regex declaration(
+        R"((?:KD_(?:SEPARATE_)?FUNCTION[^;{(]*?|struct (?:alignas\(\d+\) )?)\b(\w+)(?:<\w+>)?\s*[({;])");
     auto* found = new std::set<std::string>;
     for (const runtime::EmbeddedFile& file : runtime::runtime_headers()) {
       if (!file.path.ends_with(".cuh")) continue;
       const std::string text(file.text);
-      for (std::sregex_iterator match(text.begin(), text.end(), declaration), end; match != end; ++match) found->insert((*match)[1]);
+      for (std::sregex_iterator match(text.begin(), text.end(), declaration), end; match != end; ++match)
+        found->insert((*match)[1]);
     }
     return found;
   }();
@@ -49,7 +232,8 @@ std::string identifier(const std::string& text) {
   if (result.empty() || std::isdigit(static_cast<unsigned char>(result[0]))) result = "_" + result;
   // Two underscores are the implementation's.
   for (size_t at; (at = result.find("__")) != std::string::npos;) result.replace(at, 2, "_");
-  if (result.size() > 1 && result[0] == '_' && std::isupper(static_cast<unsigned char>(result[1]))) result = "v" + result;
+  if (result.size() > 1 && result[0] == '_' && std::isupper(static_cast<unsigned char>(result[1])))
+    result = "v" + result;
   return result;
 }
 }  // namespace
@@ -63,11 +247,14 @@ std::string Names::claim(const std::string& wanted) {
 Names::Names(const Program& program) {
   // Members of the argument struct are always written arguments.name, so they have names of their own.
   for (const char* word : kReserved) taken_.insert(word);
-  for (const char* member : {"first_tile", "sequence_start", "cu_seqlens", "offset_bytes", "tokens", "heads", "sequences", "tiles", "segments"}) taken_.insert(member);
+  for (const char* member : {"first_tile", "sequence_start", "cu_seqlens", "offset_bytes", "tokens", "heads",
+                             "sequences", "tiles", "segments"})
+    taken_.insert(member);
   KernelOp kernel = program.kernel;
   for (mlir::Operation& op : kernel.block()) {
     if (auto input = mlir::dyn_cast<InputOp>(op)) tensors_[input.getTensor().str()] = claim(input.getTensor().str());
-    if (auto output = mlir::dyn_cast<OutputOp>(op)) tensors_[output.getTensor().str()] = claim(output.getTensor().str());
+    if (auto output = mlir::dyn_cast<OutputOp>(op))
+      tensors_[output.getTensor().str()] = claim(output.getTensor().str());
   }
   for (const StagedTensor& staged : program.staging.tensors) {
     InputOp input = staged.input;
@@ -79,9 +266,11 @@ Names::Names(const Program& program) {
   for (const Buffer& buffer : program.buffers) buffers_.push_back(claim(base(buffer.value) + "_" + buffer.name));
   for (const StagedTensor& staged : program.staging.tensors) {
     InputOp input = staged.input;
-    if (std::string tensor = input.getTensor().str(); !staged_.count(tensor)) staged_[tensor] = claim(tensor + "_staged");
+    if (std::string tensor = input.getTensor().str(); !staged_.count(tensor))
+      staged_[tensor] = claim(tensor + "_staged");
   }
-  for (InputOp input : program.staging.ahead) ahead_[input.getTensor().str()] = claim(input.getTensor().str() + "_ahead");
+  for (InputOp input : program.staging.ahead)
+    ahead_[input.getTensor().str()] = claim(input.getTensor().str() + "_ahead");
   for (mlir::Operation& op : kernel.block())
     if (auto constant = mlir::dyn_cast<ConstantOp>(op)) {
       Scalar scalar = Scalar::of(constant);
@@ -103,8 +292,8 @@ void Names::name_values(const Program& program) {
   for (const Statement& s : program.prologue) note(s);
   for (const Region& region : program.regions)
     for (const Statement& s : region.statements)
-      if (s.kind != Kind::ScanBlocks && s.kind != Kind::BlockTotals && s.kind != Kind::Store && s.kind != Kind::Publish &&
-          s.kind != Kind::PublishLast && s.kind != Kind::Accumulate)
+      if (s.kind != Kind::ScanBlocks && s.kind != Kind::BlockTotals && s.kind != Kind::Store &&
+          s.kind != Kind::Publish && s.kind != Kind::PublishLast && s.kind != Kind::Accumulate)
         note(s);
   InventedNames invented;
   KernelOp kernel = program.kernel;
@@ -118,7 +307,8 @@ void Names::name_values(const Program& program) {
       for (mlir::Operation* reader : value.getUsers())
         if (auto output = mlir::dyn_cast<OutputOp>(reader)) user = output.getTensor().str();
     values_[key] = user ? claim(*user) : claim(invented.of(value));
-    if (seen.count({key, int(Map::Row)}) && seen.count({key, int(Map::Column)})) column_names_[key] = claim(values_[key] + "_column");
+    if (seen.count({key, int(Map::Row)}) && seen.count({key, int(Map::Column)}))
+      column_names_[key] = claim(values_[key] + "_column");
   }
 }
 

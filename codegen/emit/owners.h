@@ -10,8 +10,8 @@
 
 namespace kdagen::emit {
 
-/// Prints Program::owner_statements in a loop over the block's tiles, as many at a time as have a thread for each row, and
-/// their parts of the parameter sums. `begin` and `end` are the block's tiles.
+/// Prints Program::owner_statements in a loop over the block's tiles, as many at a time as have a thread for each row,
+/// and their parts of the parameter sums. `begin` and `end` are the block's tiles.
 void print_owners(Writer& out, const schedule::Program& program, const Names& names, std::set<std::string>& helpers);
 
 }  // namespace kdagen::emit

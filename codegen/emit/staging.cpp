@@ -14,8 +14,8 @@ namespace {
 
 /// Where a staged tensor's box of the tile starts.
 struct Corner {
-  std::string first, second, third;  // coordinates of its map after the features
-  std::string pointer, stride, rows; // for copies by the threads
+  std::string first, second, third;   // coordinates of its map after the features
+  std::string pointer, stride, rows;  // for copies by the threads
 };
 
 /// Whether a tensor of tiles is read or written through a pointer, one a tile.
@@ -36,9 +36,15 @@ Corner corner_of(const Program& program, const Names& names, InputOp input, cons
   std::string token = first_row == "0" ? "tile.token" : "tile.token + " + first_row;
   std::string left = first_row == "0" ? "tile.rows" : "tile.rows - " + first_row;
   if (rows && !program.tile_major.count(tensor))
-    return {token, head, "tile.batch", fmt::format("{}.at(tile.batch, {}, {})", member, token, head), member + ".token", left};
+    return {token, head, "tile.batch", fmt::format("{}.at(tile.batch, {}, {})", member, token, head), member + ".token",
+            left};
   std::string row = rows ? first_row : "0";
-  return {row, "number", head, fmt::format("{}.at({}, number, {})", member, head, row), rows ? member + ".row" : "0", rows ? left : "1"};
+  return {row,
+          "number",
+          head,
+          fmt::format("{}.at({}, number, {})", member, head, row),
+          rows ? member + ".row" : "0",
+          rows ? left : "1"};
 }
 }  // namespace
 
@@ -46,19 +52,22 @@ std::string StagingPrinter::arrivals() const {
   return fmt::format("reinterpret_cast<Arrival*>(shared + {})", program_.staging.control_offset / 4);
 }
 std::string StagingPrinter::records() const {
-  return fmt::format("reinterpret_cast<Slot*>(shared + {})", program_.staging.control_offset / 4 + 2 * program_.tiling.stages);
+  return fmt::format("reinterpret_cast<Slot*>(shared + {})",
+                     program_.staging.control_offset / 4 + 2 * program_.tiling.stages);
 }
 std::string StagingPrinter::slot_address(const std::string& slot) const {
   return fmt::format("shared + {} + {} * {}", program_.staging.slots_offset / 4, slot, program_.staging.slot_bytes / 4);
 }
 std::string StagingPrinter::call(const std::string& number, const std::string& slot, const std::string& record) const {
-  return fmt::format("{}_stage<aligned>(arguments, shared, head, {}, begin, used_end, {}, {});", kernel_, number, slot, record);
+  return fmt::format("{}_stage<aligned>(arguments, shared, head, {}, begin, used_end, {}, {});", kernel_, number, slot,
+                     record);
 }
 
 void StagingPrinter::print_record(Writer& out) const {
   if (!any()) return;
   KernelOp kernel = program_.kernel;
-  out.line("/// What thread 0 says of the tile in a slot: where it lies, and where its first row is in the tensors that are not staged.");
+  out.line(
+      "/// What thread 0 says of the tile in a slot: where it lies, and where its first row is in the tensors that are not staged.");
   out.open("struct Slot");
   out.line("StagedTile tile;");
   for (mlir::Operation& op : kernel.block())
@@ -78,12 +87,16 @@ void StagingPrinter::print_pointers(Writer& out, bool follows) const {
     if (!by_pointer(program_, &op)) continue;
     auto input = mlir::dyn_cast<InputOp>(op);
     auto output = mlir::dyn_cast<OutputOp>(op);
-    std::string tensor = input ? input.getTensor().str() : output.getTensor().str(), member = "arguments." + names_.tensor(tensor);
-    bool heads = input ? has_role(input.getResult(), AxisRole::Head) : lists(output.getAxes(), kernel.axis(AxisRole::Head));
-    bool rows = input ? has_role(input.getResult(), AxisRole::Rows) : lists(output.getAxes(), kernel.axis(AxisRole::Rows)) && output.getEvery() == 0;
+    std::string tensor = input ? input.getTensor().str() : output.getTensor().str(),
+                member = "arguments." + names_.tensor(tensor);
+    bool heads =
+        input ? has_role(input.getResult(), AxisRole::Head) : lists(output.getAxes(), kernel.axis(AxisRole::Head));
+    bool rows = input ? has_role(input.getResult(), AxisRole::Rows)
+                      : lists(output.getAxes(), kernel.axis(AxisRole::Rows)) && output.getEvery() == 0;
     std::string head = heads ? "head" : "0";
-    std::string at = rows && !program_.tile_major.count(tensor) ? fmt::format("{}.at(where.batch, where.token, {})", member, head)
-                                                                : fmt::format("{}.at({}, number, 0)", member, head);
+    std::string at = rows && !program_.tile_major.count(tensor)
+                         ? fmt::format("{}.at(where.batch, where.token, {})", member, head)
+                         : fmt::format("{}.at({}, number, 0)", member, head);
     if (follows) {
       bool by_token = rows && !program_.tile_major.count(tensor);
       at = by_token ? fmt::format("before.{} + {} * {}.token", names_.tensor(tensor), program_.tiling.chunk, member)
@@ -100,7 +113,9 @@ void StagingPrinter::print_requests(Writer& out, int region, bool by_engine) con
   if (by_engine) out.line(fmt::format("expect_bytes(&arrivals[slot], {}, &next);", staging.bytes_of(region)));
   if (steps) {
     int first = program_.units_before(region), last = first + program_.tiling.steps - 1;
-    std::string step = program_.regions[region].reverse ? fmt::format("{} - unit", last) : first == 0 ? "unit" : fmt::format("unit - {}", first);
+    std::string step = program_.regions[region].reverse ? fmt::format("{} - unit", last)
+                       : first == 0                     ? "unit"
+                                                        : fmt::format("unit - {}", first);
     out.line(fmt::format("const int first_row = ({}) * {};", step, program_.tiling.rows_per_step));
   }
   for (const StagedTensor& staged : staging.tensors) {
@@ -110,20 +125,25 @@ void StagingPrinter::print_requests(Writer& out, int region, bool by_engine) con
     if (by_engine) {
       std::string each = whole ? fmt::format("for (int step = 0; step < {}; ++step) ", staged.boxes) : "";
       if (whole) place += fmt::format(" + step * {}", staged.bytes / staged.boxes / 4);
-      Corner corner = corner_of(program_, names_, input, whole ? fmt::format("step * {}", staged.rows) : steps ? "first_row" : "0");
-      out.line(fmt::format("{}fetch_box({}, arguments.{}, {}, {}, {}, &arrivals[slot]);", each, place, names_.map(input.getTensor().str()),
-                           corner.first, corner.second, corner.third));
+      Corner corner = corner_of(program_, names_, input,
+                                whole   ? fmt::format("step * {}", staged.rows)
+                                : steps ? "first_row"
+                                        : "0");
+      out.line(fmt::format("{}fetch_box({}, arguments.{}, {}, {}, {}, &arrivals[slot]);", each, place,
+                           names_.map(input.getTensor().str()), corner.first, corner.second, corner.third));
     } else {
       Corner corner = corner_of(program_, names_, input, steps ? "first_row" : "0");
-      out.line(fmt::format("copy_box(reinterpret_cast<{}*>({}), {}, {}, {}, {}, {}, {});", storage_type(input.getStorage()),
-                           place, corner.pointer, corner.stride, corner.rows, staged.rows * staged.boxes, program_.tiling.dim, program_.tiling.threads));
+      out.line(fmt::format("copy_box(reinterpret_cast<{}*>({}), {}, {}, {}, {}, {}, {});",
+                           storage_type(input.getStorage()), place, corner.pointer, corner.stride, corner.rows,
+                           staged.rows * staged.boxes, program_.tiling.dim, program_.tiling.threads));
     }
   }
 }
 
 void StagingPrinter::print_regions(Writer& out, bool by_engine) const {
   bool alone = true;
-  for (int r = 0, seen = 0; r < int(program_.regions.size()); ++r) alone = alone && (seen += program_.staging.holds(r)) < 2;
+  for (int r = 0, seen = 0; r < int(program_.regions.size()); ++r)
+    alone = alone && (seen += program_.staging.holds(r)) < 2;
   for (int r = 0; r < int(program_.regions.size()); ++r) {
     if (!program_.staging.holds(r)) continue;
     if (alone) return print_requests(out, r, by_engine);
@@ -138,20 +158,24 @@ void StagingPrinter::print_function(Writer& out) const {
   if (!any()) return;
   const Tiling& tiling = program_.tiling;
   int units = program_.units();
-  out.line("/// Asks for the operands of tile `number`, one of the block's tiles begin..end-1. aligned: thread 0 asks the copy engine,");
+  out.line(
+      "/// Asks for the operands of tile `number`, one of the block's tiles begin..end-1. aligned: thread 0 asks the copy engine,");
   out.line("/// and whoever waits for the slot's counter sees them. Else all threads copy; seen after a barrier.");
-  if (units > 1) out.line(fmt::format("/// `unit`: which of the {} portions, each the rows of a step or of all steps.", units));
+  if (units > 1)
+    out.line(fmt::format("/// `unit`: which of the {} portions, each the rows of a step or of all steps.", units));
   out.line("template <bool aligned>");
   // Never a function that is called: with the address of the arguments known elsewhere, the whole kernel gets slower.
-  out.open(fmt::format("KD_FUNCTION void {}_stage(const Arguments& arguments, float* shared, long long head, long long number, {}long long begin, long long end, int slot, int record)",
-                       kernel_, units > 1 ? "int unit, " : ""));
+  out.open(fmt::format(
+      "KD_FUNCTION void {}_stage(const Arguments& arguments, float* shared, long long head, long long number, {}long long begin, long long end, int slot, int record)",
+      kernel_, units > 1 ? "int unit, " : ""));
   out.line("if (number >= end || (aligned && threadIdx.x != 0)) return;");
   out.line(fmt::format("Arrival* const arrivals = {};", arrivals()));
   out.line(fmt::format("Slot* const slots = {};", records()));
   out.line("Slot& next = slots[record];");
   out.line("(void)arrivals, (void)head;");
   out.open("if (threadIdx.x == 0)");
-  out.line("const long long* const sequence_start = arguments.cu_seqlens != nullptr ? arguments.sequence_start : nullptr;");
+  out.line(
+      "const long long* const sequence_start = arguments.cu_seqlens != nullptr ? arguments.sequence_start : nullptr;");
   out.line(fmt::format("const Slot before = slots[record == 0 ? {} : record - 1];", tiling.stages));
   out.line("Slot made = before;");
   if (units > 1) out.open("if (unit == 0)");
@@ -194,15 +218,19 @@ void StagingPrinter::print_start(Writer& out) const {
   out.close();
   out.line("const long long* const first_tile = arguments.cu_seqlens != nullptr ? arguments.first_tile : nullptr;");
   out.line("// the first tile is found as the one after this");
-  out.line(fmt::format("if (begin < used_end) slots[{}] = Slot{{staged_tile_before(begin, {}, arguments.tokens, arguments.sequences, first_tile, arguments.sequence_start)}};", tiling.stages, tiling.chunk));
+  out.line(fmt::format(
+      "if (begin < used_end) slots[{}] = Slot{{staged_tile_before(begin, {}, arguments.tokens, arguments.sequences, first_tile, arguments.sequence_start)}};",
+      tiling.stages, tiling.chunk));
   out.close();
   out.line("block_barrier();  // arrivals is complete");
   std::string portion = units > 1 ? fmt::format("begin + ahead / {0}, ahead % {0}", units) : "begin + ahead";
   out.line(fmt::format("for (int ahead = 0; ahead < {}; ++ahead) {}", tiling.stages, call(portion, "ahead", "ahead")));
-  out.line(fmt::format("// One record more than slots: the last {}'s is read to its end, while the next operands are asked for.", what));
+  out.line(fmt::format(
+      "// One record more than slots: the last {}'s is read to its end, while the next operands are asked for.", what));
   out.line("int slot = 0, record = 0;");
   out.line("unsigned phase = 0;");
-  for (InputOp input : program_.staging.ahead) out.line(fmt::format("float {} = 0.0f;", names_.ahead(input.getTensor().str())));
+  for (InputOp input : program_.staging.ahead)
+    out.line(fmt::format("float {} = 0.0f;", names_.ahead(input.getTensor().str())));
 }
 
 void StagingPrinter::print_wait(Writer& out) const {
@@ -223,7 +251,8 @@ void StagingPrinter::print_operands(Writer& out, int region) const {
   if (program_.units() > 1 && !program_.staging.whole(region)) {
     int first = program_.units_before(region), last = first + program_.tiling.steps - 1;
     out.line("const Slot& here = slots[record];");
-    out.line(program_.regions[region].reverse ? fmt::format("const int unit = {} - step;", last) : fmt::format("const int unit = {} + step;", first));
+    out.line(program_.regions[region].reverse ? fmt::format("const int unit = {} - step;", last)
+                                              : fmt::format("const int unit = {} + step;", first));
   }
   out.line(fmt::format("const float* const operands = {};", slot_address("slot")));
   for (const StagedTensor& staged : program_.staging.tensors) {
@@ -231,8 +260,10 @@ void StagingPrinter::print_operands(Writer& out, int region) const {
     InputOp input = staged.input;
     std::string type = storage_type(input.getStorage()), name = names_.staged(input.getTensor().str());
     std::string address = staged.offset == 0 ? "operands" : fmt::format("operands + {}", staged.offset / 4);
-    if (type == "float") out.line(fmt::format("const float* const {} = {};", name, address));
-    else out.line(fmt::format("const {0}* const {1} = reinterpret_cast<const {0}*>({2});", type, name, address));
+    if (type == "float")
+      out.line(fmt::format("const float* const {} = {};", name, address));
+    else
+      out.line(fmt::format("const {0}* const {1} = reinterpret_cast<const {0}*>({2});", type, name, address));
   }
 }
 

@@ -17,19 +17,27 @@ class StagingPrinter {
   void print_record(Writer& out) const;
   /// KERNEL_stage(arguments, shared, head, number, begin, end, slot, record): asks for a tile's operands.
   void print_function(Writer& out) const;
-  /// In front of the loop: counters, the first requests, slot and phase. `begin` up to `used_end` are the block's tiles.
+  /// In front of the loop: counters, the first requests, slot and phase. `begin` up to `used_end` are the block's
+  /// tiles.
   void print_start(Writer& out) const;
   /// At the start of a tile: waits, and says where the tile lies.
   void print_arrival(Writer& out) const;
-  /// At the start of a region (of its step, unless all steps arrive at once): waits for its portion, and pointers to the operands.
+  /// At the start of a region (of its step, unless all steps arrive at once): waits for its portion, and pointers to
+  /// the operands.
   void print_operands(Writer& out, int region) const;
   /// After the last read of an operand and a barrier.
   void print_restage(Writer& out, int region) const;
   /// For the head of the loop over tiles or over the steps of a region: ", next_slot(...)" where a portion ends there.
   std::string advance_tile() const { return any() && program_.units() == 1 ? ", " + next_unit() : ""; }
-  std::string advance_step(int region) const { return any() && program_.units() > 1 && program_.staging.holds(region) && !program_.staging.whole(region) ? ", " + next_unit() : ""; }
+  std::string advance_step(int region) const {
+    return any() && program_.units() > 1 && program_.staging.holds(region) && !program_.staging.whole(region)
+               ? ", " + next_unit()
+               : "";
+  }
   /// "const __grid_constant__ Arguments arguments": maps must stay where the launch put them.
-  std::string parameter() const { return any() ? "const __grid_constant__ Arguments arguments" : "const Arguments arguments"; }
+  std::string parameter() const {
+    return any() ? "const __grid_constant__ Arguments arguments" : "const Arguments arguments";
+  }
 
  private:
   void print_wait(Writer& out) const;

@@ -29,11 +29,13 @@ std::string value_type(mlir::Value value) {
 std::string zero_of(mlir::Value value) { return fixed_type(value) ? value_type(value) + "{0}" : "0.0f"; }
 
 bool has_integers(KernelOp kernel) {
-  return llvm::any_of(kernel.block().getOps<OutputOp>(), [](OutputOp output) { return output.getStorage().isInteger(32); });
+  return llvm::any_of(kernel.block().getOps<OutputOp>(),
+                      [](OutputOp output) { return output.getStorage().isInteger(32); });
 }
 
 bool has_fixed_point(KernelOp kernel) {
-  return llvm::any_of(kernel.block(), [](mlir::Operation& op) { return op.getNumResults() == 1 && fixed_type(op.getResult(0)); });
+  return llvm::any_of(kernel.block(),
+                      [](mlir::Operation& op) { return op.getNumResults() == 1 && fixed_type(op.getResult(0)); });
 }
 
 /// 58 units of 1 read Fixed<24>{58 * (1 << 24)}.
@@ -77,7 +79,8 @@ void StatementPrinter::count_uses(const std::vector<Statement>& statements) {
       group_of_[key_of(s.value, s.map)] = group;
     } else if (s.kind == Kind::RowReduce) {
       for (mlir::Value operand : register_operands(s.op)) use(operand, false);
-    } else if (s.op && s.kind != Kind::ScanCarry && s.kind != Kind::Total && s.kind != Kind::Load && s.kind != Kind::FetchBoundary) {
+    } else if (s.op && s.kind != Kind::ScanCarry && s.kind != Kind::Total && s.kind != Kind::Load &&
+               s.kind != Kind::FetchBoundary) {
       for (mlir::Value operand : s.op->getOperands()) use(operand, false);
     } else if (s.kind == Kind::Publish) {
       use(s.value, false);
@@ -88,7 +91,10 @@ void StatementPrinter::count_uses(const std::vector<Statement>& statements) {
 /// A value that appears once, in the loop that makes it, and has no name of the user's, is written where it is used.
 bool StatementPrinter::inlined(mlir::Value value, Map map) const {
   Key key = key_of(value, map);
-  auto at = [](const std::map<Key, int>& counts, Key k) { auto it = counts.find(k); return it == counts.end() ? 0 : it->second; };
+  auto at = [](const std::map<Key, int>& counts, Key k) {
+    auto it = counts.find(k);
+    return it == counts.end() ? 0 : it->second;
+  };
   if (kept_.count(key) || !group_of_.count(key)) return false;
   bool once = at(uses_, key) == 1 && at(group_uses_, key) == 1;
   return once && !user_name(value);
@@ -138,8 +144,10 @@ void StatementPrinter::print(const std::vector<Statement>& statements) {
   for (size_t i = 0; i < statements.size();) {
     size_t end = i + 1;
     while (end < statements.size() && groups_with(statements[end - 1], statements[end])) ++end;
-    if (statements[i].kind == Kind::Pointwise) print_group(statements, {i, end});
-    else print_one(statements[i]);
+    if (statements[i].kind == Kind::Pointwise)
+      print_group(statements, {i, end});
+    else
+      print_one(statements[i]);
     i = end;
   }
 }
@@ -149,7 +157,10 @@ void StatementPrinter::print_group(const std::vector<Statement>& statements, Gro
   bool loop = array(first.value, first.map);
   std::vector<const Statement*> lines;
   std::set<Key> local;
-  auto count = [](const std::map<Key, int>& counts, Key k) { auto it = counts.find(k); return it == counts.end() ? 0 : it->second; };
+  auto count = [](const std::map<Key, int>& counts, Key k) {
+    auto it = counts.find(k);
+    return it == counts.end() ? 0 : it->second;
+  };
   for (size_t i = group.begin; i < group.end; ++i) {
     const Statement& s = statements[i];
     Key key = key_of(s.value, s.map);
@@ -169,8 +180,10 @@ void StatementPrinter::print_group(const std::vector<Statement>& statements, Gro
   for (const Statement* s : lines) {
     bool is_local = !loop || local.count(key_of(s->value, s->map));
     std::string text = element_of(s->op, s->map).text, variable = name(s->value, s->map);
-    if (is_local) out_.line(fmt::format("const {} {} = {};", type(s->value), variable, text), tag(s->op));
-    else out_.line(fmt::format("{}[i] = {};", variable, text), tag(s->op));
+    if (is_local)
+      out_.line(fmt::format("const {} {} = {};", type(s->value), variable, text), tag(s->op));
+    else
+      out_.line(fmt::format("{}[i] = {};", variable, text), tag(s->op));
     if (is_local && loop) loop_locals_.insert(key_of(s->value, s->map));
   }
   if (loop) out_.close();
@@ -179,20 +192,32 @@ void StatementPrinter::print_group(const std::vector<Statement>& statements, Gro
 
 void StatementPrinter::print_one(const Statement& s) {
   switch (s.kind) {
-    case Kind::Load: return print_load(s);
-    case Kind::Store: return print_store(s);
-    case Kind::Publish: return print_publish(s);
-    case Kind::Fetch: return print_fetch(s);
-    case Kind::RowReduce: return print_row_reduce(s);
-    case Kind::ScanBlocks: return print_scan_blocks(s);
-    case Kind::ScanCarry: return print_scan_carry(s);
-    case Kind::BlockTotals: return print_block_totals(s);
-    case Kind::Total: return print_total(s);
+    case Kind::Load:
+      return print_load(s);
+    case Kind::Store:
+      return print_store(s);
+    case Kind::Publish:
+      return print_publish(s);
+    case Kind::Fetch:
+      return print_fetch(s);
+    case Kind::RowReduce:
+      return print_row_reduce(s);
+    case Kind::ScanBlocks:
+      return print_scan_blocks(s);
+    case Kind::ScanCarry:
+      return print_scan_carry(s);
+    case Kind::BlockTotals:
+      return print_block_totals(s);
+    case Kind::Total:
+      return print_total(s);
     case Kind::RowScan:
-    case Kind::RowTotal: return print_row_scan(s);
+    case Kind::RowTotal:
+      return print_row_scan(s);
     case Kind::PublishLast:
-    case Kind::FetchShifted: return print_last_and_shift(s);
-    case Kind::FetchBoundary: return print_boundary(s);
+    case Kind::FetchShifted:
+      return print_last_and_shift(s);
+    case Kind::FetchBoundary:
+      return print_boundary(s);
     case Kind::Accumulate:
       if (place_ == Place::Owners) return print_tile_total(s);
       for (const ParameterSum& sum : program_.parameter_sums)
@@ -201,10 +226,14 @@ void StatementPrinter::print_one(const Statement& s) {
           out_.line(fmt::format("{} += {};", sum.name, x), tag(s.op));
         }
       return;
-    case Kind::Barrier: return print_barrier(s);
-    case Kind::LoadAhead: return print_load_ahead(s);
-    case Kind::Restage: return restage_(out_, s.region);
-    case Kind::Pointwise: break;
+    case Kind::Barrier:
+      return print_barrier(s);
+    case Kind::LoadAhead:
+      return print_load_ahead(s);
+    case Kind::Restage:
+      return restage_(out_, s.region);
+    case Kind::Pointwise:
+      break;
   }
   throw KdagenBug("emit: a statement without text");
 }

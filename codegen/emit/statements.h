@@ -12,8 +12,8 @@
 
 namespace kdagen::emit {
 
-/// Where the text stands: inside a tile of the main kernel, in the part of a tile that is done by a thread a row, or in the
-/// finish kernel (one row, no tile).
+/// Where the text stands: inside a tile of the main kernel, in the part of a tile that is done by a thread a row, or in
+/// the finish kernel (one row, no tile).
 enum class Place { Tile, Owners, Finish };
 
 class StatementPrinter {
@@ -42,7 +42,9 @@ class StatementPrinter {
   static Key key_of(mlir::Value value, Map map) {
     return {value.getAsOpaquePointer(), schedule::shape_of(value) == schedule::Shape::Single ? 0 : int(map)};
   }
-  struct Group { size_t begin, end; };
+  struct Group {
+    size_t begin, end;
+  };
 
   void count_uses(const std::vector<Statement>& statements);
   void print_group(const std::vector<Statement>& statements, Group group);
@@ -93,7 +95,7 @@ class StatementPrinter {
   std::set<std::string> helpers_;
   std::function<void(Writer&, int)> restage_;
   bool whole_ = false;
-  std::map<Key, int> uses_, group_uses_;   // all uses; those inside the group that defines the value
+  std::map<Key, int> uses_, group_uses_;  // all uses; those inside the group that defines the value
   std::map<Key, int> group_of_;
   std::set<Key> kept_;
   std::set<Key> loop_locals_;  // variables of the loop being printed

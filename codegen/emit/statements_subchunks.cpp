@@ -22,25 +22,31 @@ void StatementPrinter::print_boundary(const Statement& s) {
   const int every = int(boundary.getEvery()), width = program_.tiling.width;
   const std::string row = s.map == Map::Row ? "row" : "(first_row + i)", present = fmt::format("{} >= {}", row, every);
   const std::string from = fmt::format("{} / {} * {} - 1", row, every, every);
-  out_.line(fmt::format("// {} in the last row before each {} rows, 0 for the first of them", names_.base(boundary.getX()), every), tag(s.op));
+  out_.line(fmt::format("// {} in the last row before each {} rows, 0 for the first of them",
+                        names_.base(boundary.getX()), every),
+            tag(s.op));
   if (shape_of(s.value) == Shape::Rows && s.map == Map::Row)
-    return out_.line(fmt::format("const {} {} = {} ? {}[{}] : {};", type, variable, present, shared, from, zero_of(s.value)));
+    return out_.line(
+        fmt::format("const {} {} = {} ? {}[{}] : {};", type, variable, present, shared, from, zero_of(s.value)));
   if (s.map == Map::Row) {
     out_.line(fmt::format("{} {}[8] = {{}};", type, variable));
     out_.open(fmt::format("if ({})", present));
     out_.line(fmt::format("load4<true>(&{}[({}) * {} + 4 * lane], &{}[0]);", shared, from, width, variable));
-    out_.line(fmt::format("load4<true>(&{}[({}) * {} + {} + 4 * lane], &{}[4]);", shared, from, width, width / 2, variable));
+    out_.line(
+        fmt::format("load4<true>(&{}[({}) * {} + {} + 4 * lane], &{}[4]);", shared, from, width, width / 2, variable));
     return out_.close();
   }
   const std::string place = shape_of(s.value) == Shape::Rows ? from : fmt::format("({}) * {} + column", from, width);
   out_.line(fmt::format("{} {}[8];", type, variable));
   out_.line("#pragma unroll");
-  out_.line(fmt::format("for (int i = 0; i < 8; ++i) {}[i] = {} ? {}[{}] : {};", variable, present, shared, place, zero_of(s.value)));
+  out_.line(fmt::format("for (int i = 0; i < 8; ++i) {}[i] = {} ? {}[{}] : {};", variable, present, shared, place,
+                        zero_of(s.value)));
 }
 
 std::string StatementPrinter::subchunk_address(OutputOp output, const std::string& part) const {
   const std::string tensor = names_.tensor(output.getTensor().str()), member = "arguments." + tensor;
-  if (program_.tiling.stages > 0 && place_ == Place::Tile) return fmt::format("row_of<aligned>(here.{}, {}.row, {})", tensor, member, part);
+  if (program_.tiling.stages > 0 && place_ == Place::Tile)
+    return fmt::format("row_of<aligned>(here.{}, {}.row, {})", tensor, member, part);
   const bool heads = lists(output.getAxes(), KernelOp(program_.kernel).axis(AxisRole::Head));
   return fmt::format("{}.at({}, number, {})", member, heads ? "head" : "0", part);
 }
@@ -50,12 +56,15 @@ void StatementPrinter::print_subchunks(const Statement& s) {
   auto output = mlir::cast<OutputOp>(s.op);
   const Tiling& tiling = program_.tiling;
   const int every = int(output.getEvery()), rows = subchunks(tiling, output) * every;
-  if (every % 8 != 0 || place_ != Place::Tile) throw KdagenBug("emit: a sub-chunk is no whole number of scan blocks, or is written apart from the tiles");
+  if (every % 8 != 0 || place_ != Place::Tile)
+    throw KdagenBug("emit: a sub-chunk is no whole number of scan blocks, or is written apart from the tiles");
   const bool tile = shape_of(s.value) == Shape::Tile;
   const std::string row = s.map == Map::Row ? "row" : "first_row", storage = storage_type(output.getStorage());
   std::string guard = fmt::format("{} % {} == 0", row, every);
   if (tiling.total_rows() > rows) guard += fmt::format(" && {} < {}", row, rows);
-  if (!lists(output.getAxes(), KernelOp(program_.kernel).axis(AxisRole::Head)) && KernelOp(program_.kernel).axis(AxisRole::Head)) guard += " && head == 0";
+  if (!lists(output.getAxes(), KernelOp(program_.kernel).axis(AxisRole::Head)) &&
+      KernelOp(program_.kernel).axis(AxisRole::Head))
+    guard += " && head == 0";
   if (!tile && s.map == Map::Row) guard += " && lane == 0";
   if (tile && s.map == Map::Column && !column_present().empty()) guard += " && " + column_present();
   const std::string to = subchunk_address(output, fmt::format("{} / {}", row, every)), value = name(s.value, s.map);
@@ -69,7 +78,8 @@ void StatementPrinter::print_subchunks(const Statement& s) {
     out_.line(fmt::format("store_row<aligned>({}, lane, part);", to), tag(s.op));
   } else {
     const std::string place = tile ? fmt::format("({})[column]", to) : fmt::format("*({})", to);
-    out_.line(fmt::format("{} = to<{}>({});", place, storage, present(value + (array(s.value, s.map) ? "[0]" : ""))), tag(s.op));
+    out_.line(fmt::format("{} = to<{}>({});", place, storage, present(value + (array(s.value, s.map) ? "[0]" : ""))),
+              tag(s.op));
   }
   out_.close();
 }

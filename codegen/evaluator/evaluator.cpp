@@ -40,7 +40,8 @@ std::vector<std::vector<double>> round_inputs(const Program& program, const Arra
     std::vector<int64_t> shape = shape_of(tensor, program, instance);
     const std::vector<double>& given = found->second.values;
     int64_t needed = element_count(shape), count = static_cast<int64_t>(given.size());
-    if (tensor.place == Place::chunk && shape[0] > 0)  // surplus tiles are never read: the tiles that hold rows are enough
+    if (tensor.place == Place::chunk &&
+        shape[0] > 0)  // surplus tiles are never read: the tiles that hold rows are enough
       needed = needed / shape[0] * static_cast<int64_t>(instance.tiles(program.chunk).size());
     if (count < needed || (count != needed && count != element_count(shape)))
       throw UsageError(fmt::format("input '{}' has {} elements; the shape [{}] needs {}", tensor.name, count,

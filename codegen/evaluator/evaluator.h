@@ -3,8 +3,8 @@
 //
 // Arrays are dense, axes in the canonical order whatever the layout in memory: token tensors [B*T, H, D] (dead rows
 // included; without an axis that the tensor lacks), per-chunk tensors [capacity, H, D] by dense tile number, params
-// [H, D], [H], [D] or []; anchors [capacity, sub-chunks, H, D]. Rows after the last sequence, surplus tiles and sub-chunks
-// without rows are 0 in every output and never read.
+// [H, D], [H], [D] or []; anchors [capacity, sub-chunks, H, D]. Rows after the last sequence, surplus tiles and
+// sub-chunks without rows are 0 in every output and never read.
 #pragma once
 #include <map>
 #include <set>
@@ -27,8 +27,8 @@ using Arrays = std::map<std::string, Array>;
 /// kda.round really rounding; functions (2^x, 1/x, ...) by the C library in float, where a GPU has approximations.
 enum class Arithmetic { f64, f32 };
 
-/// What finite differences hold at a base point: the values of kda.detach and of comparisons, and which branch relu, abs,
-/// clamp and every kind of max and min take. In program order, one list of numbers per op and tile.
+/// What finite differences hold at a base point: the values of kda.detach and of comparisons, and which branch relu,
+/// abs, clamp and every kind of max and min take. In program order, one list of numbers per op and tile.
 using HeldValues = std::vector<std::vector<std::vector<double>>>;
 
 struct EvaluateOptions {
@@ -62,8 +62,9 @@ struct Result {
   Arrays term_norms;
 };
 
-/// Inputs by tensor name. An optional input that is absent reads as its declared `absent`. Throws UsageError when a required input is
-/// missing or has the wrong number of elements, SpecError when the kernel needs a value before it can be known.
+/// Inputs by tensor name. An optional input that is absent reads as its declared `absent`. Throws UsageError when a
+/// required input is missing or has the wrong number of elements, SpecError when the kernel needs a value before it can
+/// be known.
 Result evaluate(kda::KernelOp kernel, const Arrays& inputs, const Instance& instance,
                 const EvaluateOptions& options = {});
 
@@ -73,11 +74,12 @@ Arrays output_exponents(kda::KernelOp forward, const Arrays& inputs, const Insta
 
 /// A tensor of a kernel, as memory sees it.
 struct TensorInfo {
-  std::string name, role, dtype;   ///< role: input, param, cotangent, residual, output, gradient, ...; dtype: bf16, ...
-  std::vector<std::string> axes;   ///< the spec's axes in canonical order, batch and chunk left out
-  std::vector<int64_t> shape;      ///< dense, as in Array
+  std::string name, role, dtype;  ///< role: input, param, cotangent, residual, output, gradient, ...; dtype: bf16, ...
+  std::vector<std::string> axes;  ///< the spec's axes in canonical order, batch and chunk left out
+  std::vector<int64_t> shape;     ///< dense, as in Array
   bool is_output = false, optional = false, per_chunk = false;
-  int64_t every = 0;  ///< not 0: [capacity, sub-chunks, H, D], a row of each sub-chunk of so many rows; `axes` has the rows
+  int64_t every =
+      0;  ///< not 0: [capacity, sub-chunks, H, D], a row of each sub-chunk of so many rows; `axes` has the rows
   std::string anchor_tensor;  ///< stored is value * 2^(anchor_sign * n), n in the output of this name by sub-chunk
   int64_t anchor_sign = 1;
 };

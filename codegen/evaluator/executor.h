@@ -19,8 +19,13 @@ template <class Number>
 class Executor {
  public:
   Executor(const Program& program, const Instance& instance, const InputValues& inputs, const EvaluateOptions& options)
-      : program_(program), instance_(instance), inputs_(inputs), options_(options), arrays_(program.slots),
-        tree_(orders::Tree<Number>::over_columns(program.dim)), terms_(program, instance.heads) {
+      : program_(program),
+        instance_(instance),
+        inputs_(inputs),
+        options_(options),
+        arrays_(program.slots),
+        tree_(orders::Tree<Number>::over_columns(program.dim)),
+        terms_(program, instance.heads) {
     obey_rounds_ = options.obey_rounds || options.arithmetic == Arithmetic::f32;
     if (options.record_held) options.record_held->assign(program.held, {});
   }
@@ -69,8 +74,10 @@ class Executor {
     for (int64_t r = 0; r < extent_rows(to); ++r)
       for (int64_t h = 0; h < extent_heads(to); ++h, out += columns) {
         const Number* row = from + r * row_step + h * head_step;
-        if (column_step) std::copy(row, row + columns, out);
-        else std::fill(out, out + columns, *row);
+        if (column_step)
+          std::copy(row, row + columns, out);
+        else
+          std::fill(out, out + columns, *row);
       }
     return scratch.data();
   }
@@ -90,18 +97,42 @@ class Executor {
     std::vector<Number>& result = arrays_[program_.values[step.result].slot];
     result.resize(count_of(to));
     switch (step.kind) {
-      case Kind::input: load(step, result); break;
-      case Kind::constant: result[0] = constant(step.number); break;
-      case Kind::fixed_constant: result[0] = fixed_point::constant(Number(0), step.number, step.fraction_bits); break;
-      case Kind::fixed_scan: case Kind::fixed_sum: sum_fixed(step, result); break;
-      case Kind::row_index: case Kind::column_index:
+      case Kind::input:
+        load(step, result);
+        break;
+      case Kind::constant:
+        result[0] = constant(step.number);
+        break;
+      case Kind::fixed_constant:
+        result[0] = fixed_point::constant(Number(0), step.number, step.fraction_bits);
+        break;
+      case Kind::fixed_scan:
+      case Kind::fixed_sum:
+        sum_fixed(step, result);
+        break;
+      case Kind::row_index:
+      case Kind::column_index:
         for (size_t i = 0; i < result.size(); ++i) result[i] = Number(double(i));
         break;
-      case Kind::sum: case Kind::max_reduce: reduce(step, result); break;
-      case Kind::inverse_norm: take_inverse_norm(step, result); break;
-      case Kind::tile_sum: finish(step, result); break;
-      case Kind::scan: case Kind::last: case Kind::at_last: case Kind::shift: case Kind::boundary: run_over_rows(step, result); break;
-      default: run_pointwise(step, to, result);
+      case Kind::sum:
+      case Kind::max_reduce:
+        reduce(step, result);
+        break;
+      case Kind::inverse_norm:
+        take_inverse_norm(step, result);
+        break;
+      case Kind::tile_sum:
+        finish(step, result);
+        break;
+      case Kind::scan:
+      case Kind::last:
+      case Kind::at_last:
+      case Kind::shift:
+      case Kind::boundary:
+        run_over_rows(step, result);
+        break;
+      default:
+        run_pointwise(step, to, result);
     }
   }
 
@@ -117,16 +148,19 @@ class Executor {
 
   /// Rounded to float where the program computes in float32; Tracked knows by how much.
   Number constant(double value) const {
-    if constexpr (std::is_same_v<Number, Tracked>) return Tracked(value, std::fabs(value - double(float(value))));
-    else return Number(value);
+    if constexpr (std::is_same_v<Number, Tracked>)
+      return Tracked(value, std::fabs(value - double(float(value))));
+    else
+      return Number(value);
   }
 
   void load(const Step& step, std::vector<Number>& result) {
     const std::vector<double>* values = inputs_[step.index];
     if (!values) return std::fill(result.begin(), result.end(), Number(program_.inputs[step.index].absent));
     Place place = program_.inputs[step.index].place;
-    int64_t offset = place == Place::token ? tile_.first_row * (static_cast<int64_t>(result.size()) / tile_.rows)
-                     : place == Place::chunk ? tile_number_ * static_cast<int64_t>(result.size()) : 0;
+    int64_t offset = place == Place::token   ? tile_.first_row * (static_cast<int64_t>(result.size()) / tile_.rows)
+                     : place == Place::chunk ? tile_number_ * static_cast<int64_t>(result.size())
+                                             : 0;
     const double* from = values->data() + offset;
     for (size_t i = 0; i < result.size(); ++i) result[i] = Number(from[i]);
   }
@@ -159,10 +193,18 @@ class Executor {
       const double side = functions::plain(branches[i]);
       const Number x = operands[0][i], y = operands[1] ? operands[1][i] : Number(0), half = Number(0.5);
       switch (step.kind) {  // a tie is shared half and half
-        case Kind::clamp: result[i] = side == 0 ? x : Number(side < 0 ? step.number : step.upper); break;
-        case Kind::abs: result[i] = side == 0 ? Number(0) : side < 0 ? -x : x; break;
-        case Kind::min: result[i] = side == 0 ? half * (x + y) : side < 0 ? x : y; break;
-        default: result[i] = side == 0 ? half * (x + y) : side < 0 ? y : x; break;
+        case Kind::clamp:
+          result[i] = side == 0 ? x : Number(side < 0 ? step.number : step.upper);
+          break;
+        case Kind::abs:
+          result[i] = side == 0 ? Number(0) : side < 0 ? -x : x;
+          break;
+        case Kind::min:
+          result[i] = side == 0 ? half * (x + y) : side < 0 ? x : y;
+          break;
+        default:
+          result[i] = side == 0 ? half * (x + y) : side < 0 ? y : x;
+          break;
       }
     }
   }
@@ -188,8 +230,10 @@ class Executor {
       for (int64_t r = 0; r < rows; ++r) {
         int64_t from = r - step.amount;
         Number* to = result.data() + r * width;
-        if (from >= 0 && from < rows) std::copy(x + from * width, x + (from + 1) * width, to);
-        else std::fill(to, to + width, constant(step.number));
+        if (from >= 0 && from < rows)
+          std::copy(x + from * width, x + (from + 1) * width, to);
+        else
+          std::fill(to, to + width, constant(step.number));
       }
     }
   }
@@ -199,8 +243,10 @@ class Executor {
     const Number* x = array(step.operands[0]).data();
     int64_t rows = tile_.rows, width = count_of(axes(step.operands[0])) / rows;
     for (int64_t i = 0; i < width; ++i)
-      if (step.kind == Kind::fixed_sum) result[i] = fixed_point::total(x + i, width, rows);
-      else fixed_point::scan(x + i, result.data() + i, width, rows, step.exclusive, step.reverse);
+      if (step.kind == Kind::fixed_sum)
+        result[i] = fixed_point::total(x + i, width, rows);
+      else
+        fixed_point::scan(x + i, result.data() + i, width, rows, step.exclusive, step.reverse);
   }
 
   // ---- reductions ------------------------------------------------------------------------------------------------
@@ -220,7 +266,8 @@ class Executor {
       const Number* a = spread(step.operands[1], from, scratch_[1]);
       const Number* b = spread(step.operands[2], from, scratch_[2]);
       current.resize(count_of(from) / program_.dim);
-      for (size_t i = 0; i < current.size(); ++i) current[i] = tree_.dot(a + i * program_.dim, 1, b + i * program_.dim, 1);
+      for (size_t i = 0; i < current.size(); ++i)
+        current[i] = tree_.dot(a + i * program_.dim, 1, b + i * program_.dim, 1);
       from.columns = false;
       x = current.data();
     }
@@ -261,7 +308,8 @@ class Executor {
       result[i] = functions::rsqrt(squares * factor + eps);
       if (std::isfinite(functions::plain(squares))) continue;
       for (int64_t d = 0; d < program_.dim; ++d) small[d] = functions::scale_exactly(row[d], 0x1p-72);
-      result[i] = functions::scale_exactly(functions::rsqrt(tree_.dot(small.data(), 1, small.data(), 1) * factor), 0x1p-72);
+      result[i] =
+          functions::scale_exactly(functions::rsqrt(tree_.dot(small.data(), 1, small.data(), 1) * factor), 0x1p-72);
     }
   }
 
@@ -351,11 +399,13 @@ class Executor {
       int64_t count = count_of(tensor.axes);
       if (tensor.every > 0) {  // the sub-chunks of a tile, those without rows too, which stay 0
         const int64_t width = count / tile_.rows, parts = (program_.chunk + tensor.every - 1) / tensor.every;
-        for (int64_t r = 0; r < tile_.rows; r += tensor.every) store(write, tensor, x + r * width, width, (tile_number_ * parts + r / tensor.every) * width);
+        for (int64_t r = 0; r < tile_.rows; r += tensor.every)
+          store(write, tensor, x + r * width, width, (tile_number_ * parts + r / tensor.every) * width);
         continue;
       }
-      int64_t offset = place == Place::token ? tile_.first_row * (count / tile_.rows)
-                       : place == Place::chunk ? tile_number_ * count : 0;
+      int64_t offset = place == Place::token   ? tile_.first_row * (count / tile_.rows)
+                       : place == Place::chunk ? tile_number_ * count
+                                               : 0;
       store(write, tensor, x, count, offset);
       if (options_.term_norms && section == kda::Section::Epilogue && place == Place::param)
         if (auto norms = terms_.norms(write.value, tensor.axes); !norms.empty())

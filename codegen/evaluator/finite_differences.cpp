@@ -20,7 +20,8 @@ using Weights = std::map<std::string, double>;  // unit of each output
 Weights output_units(kda::KernelOp forward) {
   Weights units;
   for (auto output : forward.block().getOps<kda::OutputOp>()) {
-    if (output.getRole() != "output" || !llvm::isa<mlir::FloatType>(output.getStorage())) continue;  // integers are held
+    if (output.getRole() != "output" || !llvm::isa<mlir::FloatType>(output.getStorage()))
+      continue;  // integers are held
     auto coefficient = output.getUnitCoefficient();
     units[output.getTensor().str()] =
         coefficient ? kda::Scalar::of(coefficient->convertToDouble(), *output.getUnitSymbols()).value() : 1.0;
@@ -46,7 +47,11 @@ class Loss {
   /// `saved`: inner values of the forward that base() shall hold too.
   Loss(kda::KernelOp forward, const Arrays& inputs, const Arrays& cotangents, const Instance& instance,
        const std::set<std::string>& saved)
-      : forward_(forward), inputs_(inputs), cotangents_(cotangents), instance_(instance), units_(output_units(forward)) {
+      : forward_(forward),
+        inputs_(inputs),
+        cotangents_(cotangents),
+        instance_(instance),
+        units_(output_units(forward)) {
     EvaluateOptions options = exact();
     options.record_held = &held_;
     options.taps = saved;
@@ -68,8 +73,8 @@ class Loss {
   const Arrays& base() const { return base_; }
 
   /// dL/ds at s = 0 for x + s * direction; `elements` are those of `name` where the direction is not 0.
-  Measured derivative(const std::string& name, const std::vector<int64_t>& elements, const std::vector<double>& direction,
-                      double step) {
+  Measured derivative(const std::string& name, const std::vector<int64_t>& elements,
+                      const std::vector<double>& direction, double step) {
     double estimates[3], noise = 0;
     for (int level = 0; level < 3; ++level) {
       double h = std::ldexp(step, -level);
@@ -82,9 +87,9 @@ class Loss {
     return {estimates[2], 2 * noise};  // weights of the three: 64/45, -20/45, 1/45, the first with the largest noise
   }
 
-  /// The first of ever shorter steps at which the quotient agrees with `derived` to a hundredth of what is asked, else the
-  /// nearest: a kink within a step, or a bend that is sharper than it, is no fault, and a wrong derivative is wrong at any
-  /// step. A step whose noise exceeds 5e-7 of `size` tells nothing that a longer one does not.
+  /// The first of ever shorter steps at which the quotient agrees with `derived` to a hundredth of what is asked, else
+  /// the nearest: a kink within a step, or a bend that is sharper than it, is no fault, and a wrong derivative is wrong
+  /// at any step. A step whose noise exceeds 5e-7 of `size` tells nothing that a longer one does not.
   Measured derivative_near(double derived, double size, const std::string& name, const std::vector<int64_t>& elements,
                            const std::vector<double>& direction, double step) {
     Measured best = derivative(name, elements, direction, step);
@@ -98,8 +103,8 @@ class Loss {
 
  private:
   /// L(x + h direction) - L(x - h direction), taken element by element of the outputs before it is summed.
-  Measured difference(const std::string& name, const std::vector<int64_t>& elements, const std::vector<double>& direction,
-                    double h) {
+  Measured difference(const std::string& name, const std::vector<int64_t>& elements,
+                      const std::vector<double>& direction, double h) {
     std::vector<double> saved = inputs_[name].values;
     auto shifted = [&](double sign) {
       std::vector<double>& x = inputs_[name].values;

@@ -21,24 +21,24 @@ struct Comparison {
 };
 
 struct FiniteDifferenceOptions {
-  int64_t elements = 16;      ///< at most this many elements of a tensor, drawn at random, are measured one by one
-  double step = 1.0 / 256;    ///< first step, times max(|x|, 1/4); two more of half the length each are extrapolated
+  int64_t elements = 16;    ///< at most this many elements of a tensor, drawn at random, are measured one by one
+  double step = 1.0 / 256;  ///< first step, times max(|x|, 1/4); two more of half the length each are extrapolated
   uint64_t seed = 1;
 };
 
-/// The derivative of L = sum over outputs of <unit * cotangent, output> with respect to every input and parameter of the
-/// unrewritten `forward`, by central differences extrapolated twice (Richardson), against the gradients d<input> that
-/// `backward` computes. kda.detach is held at the base point, and so are
-/// comparisons and the branches of relu, abs, clamp, max and min: a derivative is that of the branch taken. kda.round is
-/// the identity, nothing is rounded to storage.
-/// `cotangents`: d<output> in the outputs' units, as a caller hands them over. Saved values that the backward reads are
-/// taken from the forward's values.
+/// The derivative of L = sum over outputs of <unit * cotangent, output> with respect to every input and parameter of
+/// the unrewritten `forward`, by central differences extrapolated twice (Richardson), against the gradients d<input>
+/// that `backward` computes. kda.detach is held at the base point, and so are comparisons and the branches of relu,
+/// abs, clamp, max and min: a derivative is that of the branch taken. kda.round is the identity, nothing is rounded to
+/// storage. `cotangents`: d<output> in the outputs' units, as a caller hands them over. Saved values that the backward
+/// reads are taken from the forward's values.
 std::vector<Comparison> compare_with_finite_differences(kda::KernelOp forward, kda::KernelOp backward,
                                                         const Arrays& inputs, const Arrays& cotangents,
                                                         const Instance& instance,
                                                         const FiniteDifferenceOptions& options = {});
 
-/// Every output of `reference` against the one of that name in `kernel`, on the same inputs; infinite where it is absent.
+/// Every output of `reference` against the one of that name in `kernel`, on the same inputs; infinite where it is
+/// absent.
 std::vector<Comparison> compare_kernels(kda::KernelOp kernel, kda::KernelOp reference, const Arrays& inputs,
                                         const Instance& instance, const EvaluateOptions& kernel_options = {},
                                         const EvaluateOptions& reference_options = {});

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Fixed-point values in the evaluator's three arithmetics.
 //
-// float: the kernel's own integers, bit for bit; an array of floats holds them by their bits. double: the real number that
-// an exact kernel would have, so to_fixed is the identity: the oracle evaluates the spec's function. Tracked: the same,
-// with the error of the integers: half a unit 2^-N where a number becomes fixed-point, nothing where they are added,
-// subtracted or negated.
+// float: the kernel's own integers, bit for bit; an array of floats holds them by their bits. double: the real number
+// that an exact kernel would have, so to_fixed is the identity: the oracle evaluates the spec's function. Tracked: the
+// same, with the error of the integers: half a unit 2^-N where a number becomes fixed-point, nothing where they are
+// added, subtracted or negated.
 #pragma once
 #include <algorithm>
 #include <bit>
@@ -50,8 +50,10 @@ inline float sum(float a, float b) {
 inline float exp2(float x, int fraction_bits) {
   if (units(x) == not_a_number) return std::numeric_limits<float>::quiet_NaN();
   int64_t rounded = units(x);
-  if (fraction_bits > 23) rounded = ((rounded >> (fraction_bits - 24)) + 1) >> 1;
-  else rounded <<= 23 - fraction_bits;
+  if (fraction_bits > 23)
+    rounded = ((rounded >> (fraction_bits - 24)) + 1) >> 1;
+  else
+    rounded <<= 23 - fraction_bits;
   int64_t whole = rounded >> 23, fraction = rounded & 0x7fffff;
   return std::ldexp(std::exp2(1 + std::ldexp(float(fraction), -23)), int(whole) - 1);
 }
@@ -93,15 +95,17 @@ inline Tracked scaled_sigmoid(Tracked z, double c, int fraction_bits, int64_t li
   return z.value < 0 ? small : Tracked(functions::sigmoid(z.value) * c, small.error);
 }
 
-/// Whether one of the rows is the integer that stands for NaN. A kernel carries NaN beside its sums, one a column, so all sums
-/// of the column are NaN.
+/// Whether one of the rows is the integer that stands for NaN. A kernel carries NaN beside its sums, one a column, so
+/// all sums of the column are NaN.
 inline bool has_nan(const float* x, int64_t stride, int64_t rows) {
   for (int64_t r = 0; r < rows; ++r)
     if (units(x[r * stride]) == not_a_number) return true;
   return false;
 }
 template <class Number>
-bool has_nan(const Number*, int64_t, int64_t) { return false; }  // real numbers have their own
+bool has_nan(const Number*, int64_t, int64_t) {
+  return false;
+}  // real numbers have their own
 
 /// Sums over rows, in any order: exclusive and reverse as orders::scan.
 template <class Number>

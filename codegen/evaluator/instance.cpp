@@ -43,8 +43,7 @@ void Instance::validate() const {
   if (packed) {
     if (batch != 1) throw UsageError(fmt::format("packed sequences take batch 1, not {}", batch));
     int64_t used = std::accumulate(seqlens.begin(), seqlens.end(), int64_t{0});
-    if (used > tokens)
-      throw UsageError(fmt::format("the sequences have {} rows, the buffer only {}", used, tokens));
+    if (used > tokens) throw UsageError(fmt::format("the sequences have {} rows, the buffer only {}", used, tokens));
   } else if (static_cast<int64_t>(seqlens.size()) != batch ||
              std::any_of(seqlens.begin(), seqlens.end(), [&](int64_t length) { return length != tokens; })) {
     throw UsageError("fixed length takes one sequence a batch row, each as long as the buffer");

@@ -15,8 +15,8 @@ struct Tile {
   int64_t rows;       ///< 1..chunk valid rows
 };
 
-/// Fixed length: `batch` sequences of `tokens` rows each. Packed: one batch row of `tokens` rows, the sequences one after
-/// another from its first row (empty ones allowed); rows after the last sequence are dead.
+/// Fixed length: `batch` sequences of `tokens` rows each. Packed: one batch row of `tokens` rows, the sequences one
+/// after another from its first row (empty ones allowed); rows after the last sequence are dead.
 struct Instance {
   int64_t batch = 1;
   int64_t heads = 1;

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an evaluation computes with: float, double, or Tracked, a double with a running error bound. Every pointwise op of
-// the dialect is one function here, with its error rule.
+// What an evaluation computes with: float, double, or Tracked, a double with a running error bound. Every pointwise op
+// of the dialect is one function here, with its error rule.
 //
 // Running error analysis: beside a value z = f(x_1, ..) stands e(z) >= |z computed in float32 - z|, to first order
 //   e(z) = sum_i |df/dx_i| e(x_i) + c u |z| + min(|z|, tiny),    u = 2^-24, tiny = 2^-150,
-// df/dx_i at its largest within e(x_i): a bf16 that rounds the other way, or a comparison decided otherwise, is no small error;
-// where c is the op's own error in units of u: 1 for a correctly rounded op, 4 for 2^x, 2 for 1/x and 3.04 for rsqrt (the
-// approximate instructions' 2^-22, 2^-23, 2^-22.4), 2 to 8 for library functions; 0 for neg, abs, select, min, max, relu,
-// clamp, comparisons, shifts and stored inputs. min(|z|, tiny) covers subnormal results and leaves an exact 0 exact.
-// Sums add u |partial sum| for each addition, in the order in which they are made. Where x decides between branches
-// (max, relu, clamp, comparisons), any branch within reach of the error counts. Equal numbers count as decided right.
+// df/dx_i at its largest within e(x_i): a bf16 that rounds the other way, or a comparison decided otherwise, is no
+// small error; where c is the op's own error in units of u: 1 for a correctly rounded op, 4 for 2^x, 2 for 1/x and 3.04
+// for rsqrt (the approximate instructions' 2^-22, 2^-23, 2^-22.4), 2 to 8 for library functions; 0 for neg, abs,
+// select, min, max, relu, clamp, comparisons, shifts and stored inputs. min(|z|, tiny) covers subnormal results and
+// leaves an exact 0 exact. Sums add u |partial sum| for each addition, in the order in which they are made. Where x
+// decides between branches (max, relu, clamp, comparisons), any branch within reach of the error counts. Equal numbers
+// count as decided right.
 #pragma once
 #include <algorithm>
 #include <cmath>
@@ -64,19 +65,33 @@ inline double plain(Tracked x) { return x.value; }
 
 // ---- float and double --------------------------------------------------------------------------------------------
 template <class Real>
-Real exp2(Real x) { return std::exp2(x); }
+Real exp2(Real x) {
+  return std::exp2(x);
+}
 template <class Real>
-Real exp(Real x) { return std::exp(x); }
+Real exp(Real x) {
+  return std::exp(x);
+}
 template <class Real>
-Real log(Real x) { return std::log(x); }
+Real log(Real x) {
+  return std::log(x);
+}
 template <class Real>
-Real log1p(Real x) { return std::log1p(x); }
+Real log1p(Real x) {
+  return std::log1p(x);
+}
 template <class Real>
-Real sqrt(Real x) { return std::sqrt(x); }
+Real sqrt(Real x) {
+  return std::sqrt(x);
+}
 template <class Real>
-Real rsqrt(Real x) { return Real(1) / std::sqrt(x); }
+Real rsqrt(Real x) {
+  return Real(1) / std::sqrt(x);
+}
 template <class Real>
-Real rcp(Real x) { return Real(1) / x; }
+Real rcp(Real x) {
+  return Real(1) / x;
+}
 /// With e = e^-|x|: 1/(1+e) for x >= 0, e/(1+e) below.
 template <class Real>
 Real sigmoid(Real x) {
@@ -90,27 +105,49 @@ Real sigmoid_grad(Real x) {
   return e * r * r;
 }
 template <class Real>
-Real softplus(Real x) { return std::fmax(x, Real(0)) + std::log1p(std::exp(-std::fabs(x))); }
+Real softplus(Real x) {
+  return std::fmax(x, Real(0)) + std::log1p(std::exp(-std::fabs(x)));
+}
 template <class Real>
-Real tanh(Real x) { return std::tanh(x); }
+Real tanh(Real x) {
+  return std::tanh(x);
+}
 template <class Real>
-Real relu(Real x) { return x < 0 ? Real(0) : x; }
+Real relu(Real x) {
+  return x < 0 ? Real(0) : x;
+}
 template <class Real>
-Real abs(Real x) { return std::fabs(x); }
+Real abs(Real x) {
+  return std::fabs(x);
+}
 template <class Real>
-Real pow(Real a, Real b) { return std::pow(a, b); }
+Real pow(Real a, Real b) {
+  return std::pow(a, b);
+}
 template <class Real>
-Real min(Real a, Real b) { return b < a ? b : a; }
+Real min(Real a, Real b) {
+  return b < a ? b : a;
+}
 template <class Real>
-Real max(Real a, Real b) { return a < b ? b : a; }
+Real max(Real a, Real b) {
+  return a < b ? b : a;
+}
 template <class Real>
-Real clamp(Real x, double lower, double upper) { return max(min(x, Real(upper)), Real(lower)); }
+Real clamp(Real x, double lower, double upper) {
+  return max(min(x, Real(upper)), Real(lower));
+}
 template <class Real>
-Real rint(Real x) { return std::nearbyint(x); }
+Real rint(Real x) {
+  return std::nearbyint(x);
+}
 template <class Real>
-Real scale_exactly(Real x, double power_of_two) { return x * Real(power_of_two); }
+Real scale_exactly(Real x, double power_of_two) {
+  return x * Real(power_of_two);
+}
 template <class Real>
-Real round(Real x, const Storage& storage) { return Real(round_to(x, storage)); }
+Real round(Real x, const Storage& storage) {
+  return Real(round_to(x, storage));
+}
 
 // ---- with a running error ----------------------------------------------------------------------------------------
 inline Tracked exp2(Tracked x) {
@@ -121,9 +158,7 @@ inline Tracked exp(Tracked x) {
   double z = std::exp(x.value);
   return rounded(z, z * std::expm1(x.error), 4);
 }
-inline Tracked log(Tracked x) {
-  return rounded(std::log(x.value), relative_error(x) * growth(relative_error(x)), 2);
-}
+inline Tracked log(Tracked x) { return rounded(std::log(x.value), relative_error(x) * growth(relative_error(x)), 2); }
 inline Tracked log1p(Tracked x) {
   const double r = x.error / std::fabs(1 + x.value);
   return rounded(std::log1p(x.value), r * growth(r), 2);
@@ -142,11 +177,12 @@ inline Tracked rcp(Tracked x) {
   double z = 1 / x.value;
   return rounded(z, z * z * x.error * growth(relative_error(x)), 2);
 }
-/// e = 2^(-|x| log2e) is off by (4 + 2|x|)u: instruction, rounded constant and rounded product. d ln(sigmoid)/d ln(e) is
-/// sigmoid(-x) in size; 1 + e, its reciprocal and the product add 1 + 2 + 1.
+/// e = 2^(-|x| log2e) is off by (4 + 2|x|)u: instruction, rounded constant and rounded product. d ln(sigmoid)/d ln(e)
+/// is sigmoid(-x) in size; 1 + e, its reciprocal and the product add 1 + 2 + 1.
 inline Tracked sigmoid(Tracked x) {
   double z = sigmoid(x.value), other = sigmoid(-x.value);
-  return rounded(z, z * std::expm1(std::min(1.0, other * std::exp(x.error)) * x.error), other * (4 + 2 * std::fabs(x.value)) + 4);
+  return rounded(z, z * std::expm1(std::min(1.0, other * std::exp(x.error)) * x.error),
+                 other * (4 + 2 * std::fabs(x.value)) + 4);
 }
 /// sigmoid'' = sigmoid' (1 - 2 sigmoid) = -sigmoid' tanh(x/2), and that tanh is also d ln(e r^2)/d ln(e).
 inline Tracked sigmoid_grad(Tracked x) {
@@ -167,7 +203,9 @@ inline Tracked relu(Tracked x) { return Tracked(relu(x.value), x.value + x.error
 inline Tracked abs(Tracked x) { return Tracked(std::fabs(x.value), x.error); }
 inline Tracked pow(Tracked a, Tracked b) {
   double z = std::pow(a.value, b.value);
-  double by_base = a.error == 0 ? 0 : a.value == 0 ? std::pow(a.error, b.value) : std::fabs(b.value * z / a.value) * a.error;
+  double by_base = a.error == 0   ? 0
+                   : a.value == 0 ? std::pow(a.error, b.value)
+                                  : std::fabs(b.value * z / a.value) * a.error;
   double by_exponent = b.error == 0 || z == 0 ? 0 : std::fabs(z * std::log(std::fabs(a.value))) * b.error;
   return rounded(z, by_base + by_exponent, 8);
 }
@@ -181,8 +219,8 @@ inline Tracked clamp(Tracked x, double lower, double upper) {
   bool outside = x.value + x.error < lower || x.value - x.error > upper;
   return Tracked(clamp(x.value, lower, upper), outside ? 0 : x.error);
 }
-/// Near a tie another program may take the neighbour. The integer is an anchor: stored numbers are compared as if both had
-/// the same one, and then it makes no difference.
+/// Near a tie another program may take the neighbour. The integer is an anchor: stored numbers are compared as if both
+/// had the same one, and then it makes no difference.
 inline Tracked rint(Tracked x) { return Tracked(std::nearbyint(x.value)); }
 inline Tracked scale_exactly(Tracked x, double power_of_two) {
   return Tracked(x.value * power_of_two, x.error * std::fabs(power_of_two));
@@ -199,8 +237,8 @@ inline Tracked round_in_float_only(Tracked x, const Storage& storage) {
   return Tracked(x.value, x.error + storage.unit() * std::fabs(x.value) + std::min(std::fabs(x.value), storage.tiny()));
 }
 
-/// Truth values: an error of 1 where the float32 program may decide otherwise; of 2^25, which leaves 1 in units of float64,
-/// where another program in float64 may.
+/// Truth values: an error of 1 where the float32 program may decide otherwise; of 2^25, which leaves 1 in units of
+/// float64, where another program in float64 may.
 inline Tracked decided(bool value, Tracked a, Tracked b) {
   const double reach = a.error + b.error, gap = std::fabs(a.value - b.value);
   return Tracked(value, reach == 0 || gap > reach ? 0 : gap > 0x1p-25 * reach ? 1 : 0x1p25);
@@ -210,19 +248,31 @@ inline Tracked less_equal(Tracked a, Tracked b) { return decided(a.value <= b.va
 inline Tracked equal(Tracked a, Tracked b) { return a.value == b.value ? Tracked(1) : decided(false, a, b); }
 inline Tracked select(Tracked condition, Tracked a, Tracked b) {
   const Tracked taken = condition.value != 0 ? a : b;
-  return condition.error == 0 ? taken : Tracked(taken.value, condition.error * std::fabs(a.value - b.value) + std::max(a.error, b.error));
+  return condition.error == 0
+             ? taken
+             : Tracked(taken.value, condition.error * std::fabs(a.value - b.value) + std::max(a.error, b.error));
 }
 
 template <class Number>
-Number less(Number a, Number b) { return Number(plain(a) < plain(b) ? 1 : 0); }
+Number less(Number a, Number b) {
+  return Number(plain(a) < plain(b) ? 1 : 0);
+}
 template <class Number>
-Number less_equal(Number a, Number b) { return Number(plain(a) <= plain(b) ? 1 : 0); }
+Number less_equal(Number a, Number b) {
+  return Number(plain(a) <= plain(b) ? 1 : 0);
+}
 template <class Number>
-Number equal(Number a, Number b) { return Number(plain(a) == plain(b) ? 1 : 0); }
+Number equal(Number a, Number b) {
+  return Number(plain(a) == plain(b) ? 1 : 0);
+}
 template <class Number>
-Number isnan(Number x) { return Number(std::isnan(plain(x)) ? 1 : 0); }
+Number isnan(Number x) {
+  return Number(std::isnan(plain(x)) ? 1 : 0);
+}
 template <class Number>
-Number select(Number condition, Number a, Number b) { return plain(condition) != 0 ? a : b; }
+Number select(Number condition, Number a, Number b) {
+  return plain(condition) != 0 ? a : b;
+}
 
 }  // namespace functions
 }  // namespace kdagen::evaluator

@@ -14,15 +14,15 @@
 //   L[first] = x[first], L[r] = L[r-1] + x[r];    first block: S[r] = L[r];    later: S[r] = carry + L[r]
 //   carry = S of the block's last row
 // Reverse: the same from the block that holds the chunk's last valid row, each block from its last valid row upwards
-// (absent rows are skipped: they add no +0). Exclusive: S_excl[r] = S[r-1] (reverse: S[r+1]), +0 in the first row of the
-// scan's direction; no subtraction. Total: S of the last row of the *forward inclusive* scan; +0 of no rows.
+// (absent rows are skipped: they add no +0). Exclusive: S_excl[r] = S[r-1] (reverse: S[r+1]), +0 in the first row of
+// the scan's direction; no subtraction. Total: S of the last row of the *forward inclusive* scan; +0 of no rows.
 //
 // Parameter sum over every tile of every sequence: rows of a tile by the scan's total; the tiles of a segment
-// (tiles 8s..8s+7 by dense number, across sequences and batch rows) one after another in number order, starting from the
-// segment's first tile; the segments ceil(capacity/8) by the number tree, a segment without tiles being +0; then the
-// listed feature axes by the row tree (no fma: the terms are sums by now), the last axis first; then the heads ascending,
-// starting from head 0. Sums that do not go over tiles take the same steps in the same order, those that apply.
-// Maxima need no order. The sign of a zero is not part of these rules.
+// (tiles 8s..8s+7 by dense number, across sequences and batch rows) one after another in number order, starting from
+// the segment's first tile; the segments ceil(capacity/8) by the number tree, a segment without tiles being +0; then
+// the listed feature axes by the row tree (no fma: the terms are sums by now), the last axis first; then the heads
+// ascending, starting from head 0. Sums that do not go over tiles take the same steps in the same order, those that
+// apply. Maxima need no order. The sign of a zero is not part of these rules.
 #pragma once
 #include <cmath>
 #include <cstdint>

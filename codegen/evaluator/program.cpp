@@ -21,27 +21,58 @@ using kda::Section;
 
 [[noreturn]] void refuse(mlir::Operation* op, const std::string& why) {
   std::string line = kda::spec_line(op->getLoc());
-  throw SpecError(fmt::format("{}: error: {} {}", line.empty() ? "kernel" : line, op->getName().getStringRef().str(), why));
+  throw SpecError(
+      fmt::format("{}: error: {} {}", line.empty() ? "kernel" : line, op->getName().getStringRef().str(), why));
 }
 
 Kind kind_of(mlir::Operation* op) {
   auto kind = llvm::StringSwitch<int>(op->getName().stripDialect())
-                  .Case("input", int(Kind::input)).Case("constant", int(Kind::constant))
-                  .Case("neg", int(Kind::neg)).Case("exp", int(Kind::exp)).Case("exp2", int(Kind::exp2))
-                  .Case("log", int(Kind::log)).Case("log1p", int(Kind::log1p)).Case("sqrt", int(Kind::sqrt))
-                  .Case("rsqrt", int(Kind::rsqrt)).Case("rcp", int(Kind::rcp)).Case("sigmoid", int(Kind::sigmoid))
-                  .Case("sigmoid_grad", int(Kind::sigmoid_grad)).Case("softplus", int(Kind::softplus))
-                  .Case("tanh", int(Kind::tanh)).Case("relu", int(Kind::relu)).Case("abs", int(Kind::abs))
-                  .Case("isnan", int(Kind::isnan)).Case("rint", int(Kind::rint)).Case("detach", int(Kind::detach)).Case("add", int(Kind::add))
-                  .Case("sub", int(Kind::sub)).Case("mul", int(Kind::mul)).Case("div", int(Kind::div))
-                  .Case("pow", int(Kind::pow)).Case("min", int(Kind::min)).Case("max", int(Kind::max))
-                  .Case("less", int(Kind::less)).Case("less_equal", int(Kind::less_equal))
-                  .Case("equal", int(Kind::equal)).Case("fma", int(Kind::fma)).Case("select", int(Kind::select))
-                  .Case("clamp", int(Kind::clamp)).Case("round", int(Kind::round)).Case("sum", int(Kind::sum))
-                  .Case("max_reduce", int(Kind::max_reduce)).Case("inverse_norm", int(Kind::inverse_norm)).Case("scan", int(Kind::scan)).Case("last", int(Kind::last))
-                  .Case("at_last", int(Kind::at_last)).Case("shift", int(Kind::shift)).Case("boundary", int(Kind::boundary))
-                  .Case("index", int(Kind::row_index)).Case("broadcast", int(Kind::broadcast))
-                  .Case("to_fixed", int(Kind::to_fixed)).Case("from_fixed", int(Kind::from_fixed)).Default(-1);
+                  .Case("input", int(Kind::input))
+                  .Case("constant", int(Kind::constant))
+                  .Case("neg", int(Kind::neg))
+                  .Case("exp", int(Kind::exp))
+                  .Case("exp2", int(Kind::exp2))
+                  .Case("log", int(Kind::log))
+                  .Case("log1p", int(Kind::log1p))
+                  .Case("sqrt", int(Kind::sqrt))
+                  .Case("rsqrt", int(Kind::rsqrt))
+                  .Case("rcp", int(Kind::rcp))
+                  .Case("sigmoid", int(Kind::sigmoid))
+                  .Case("sigmoid_grad", int(Kind::sigmoid_grad))
+                  .Case("softplus", int(Kind::softplus))
+                  .Case("tanh", int(Kind::tanh))
+                  .Case("relu", int(Kind::relu))
+                  .Case("abs", int(Kind::abs))
+                  .Case("isnan", int(Kind::isnan))
+                  .Case("rint", int(Kind::rint))
+                  .Case("detach", int(Kind::detach))
+                  .Case("add", int(Kind::add))
+                  .Case("sub", int(Kind::sub))
+                  .Case("mul", int(Kind::mul))
+                  .Case("div", int(Kind::div))
+                  .Case("pow", int(Kind::pow))
+                  .Case("min", int(Kind::min))
+                  .Case("max", int(Kind::max))
+                  .Case("less", int(Kind::less))
+                  .Case("less_equal", int(Kind::less_equal))
+                  .Case("equal", int(Kind::equal))
+                  .Case("fma", int(Kind::fma))
+                  .Case("select", int(Kind::select))
+                  .Case("clamp", int(Kind::clamp))
+                  .Case("round", int(Kind::round))
+                  .Case("sum", int(Kind::sum))
+                  .Case("max_reduce", int(Kind::max_reduce))
+                  .Case("inverse_norm", int(Kind::inverse_norm))
+                  .Case("scan", int(Kind::scan))
+                  .Case("last", int(Kind::last))
+                  .Case("at_last", int(Kind::at_last))
+                  .Case("shift", int(Kind::shift))
+                  .Case("boundary", int(Kind::boundary))
+                  .Case("index", int(Kind::row_index))
+                  .Case("broadcast", int(Kind::broadcast))
+                  .Case("to_fixed", int(Kind::to_fixed))
+                  .Case("from_fixed", int(Kind::from_fixed))
+                  .Default(-1);
   if (kind < 0) refuse(op, "is an op that the evaluator does not know");
   return Kind(kind);
 }
@@ -49,17 +80,32 @@ Kind kind_of(mlir::Operation* op) {
 /// The same on fixed-point values.
 Kind fixed_kind(Kind kind, mlir::Operation* op) {
   switch (kind) {
-    case Kind::constant: return Kind::fixed_constant;
-    case Kind::neg: return Kind::fixed_neg;
-    case Kind::rint: return Kind::fixed_rint;
-    case Kind::add: return Kind::fixed_add;
-    case Kind::sub: return Kind::fixed_sub;
-    case Kind::exp2: return Kind::fixed_exp2;
-    case Kind::scan: return Kind::fixed_scan;
-    case Kind::sum: return Kind::fixed_sum;
-    case Kind::to_fixed: case Kind::to_fixed_small_side: case Kind::from_fixed: case Kind::last: case Kind::boundary: case Kind::broadcast:
-    case Kind::select: return kind;
-    default: refuse(op, "takes no fixed-point values");
+    case Kind::constant:
+      return Kind::fixed_constant;
+    case Kind::neg:
+      return Kind::fixed_neg;
+    case Kind::rint:
+      return Kind::fixed_rint;
+    case Kind::add:
+      return Kind::fixed_add;
+    case Kind::sub:
+      return Kind::fixed_sub;
+    case Kind::exp2:
+      return Kind::fixed_exp2;
+    case Kind::scan:
+      return Kind::fixed_scan;
+    case Kind::sum:
+      return Kind::fixed_sum;
+    case Kind::to_fixed:
+    case Kind::to_fixed_small_side:
+    case Kind::from_fixed:
+    case Kind::last:
+    case Kind::boundary:
+    case Kind::broadcast:
+    case Kind::select:
+      return kind;
+    default:
+      refuse(op, "takes no fixed-point values");
   }
 }
 
@@ -75,8 +121,10 @@ class ProgramBuilder {
       throw KdagenBug("a kernel reached the evaluator with an unknown chunk or dim");
     for (auto output : kernel_.block().getOps<kda::OutputOp>()) taps_.erase(output.getTensor().str());
     for (mlir::Operation& op : kernel_.block()) {
-      if (auto output = llvm::dyn_cast<kda::OutputOp>(op)) add_output(output);
-      else add_step(&op);
+      if (auto output = llvm::dyn_cast<kda::OutputOp>(op))
+        add_output(output);
+      else
+        add_step(&op);
     }
     if (!taps_.empty()) throw UsageError(fmt::format("no inner value is called '{}'", *taps_.begin()));
     assign_slots();
@@ -95,11 +143,21 @@ class ProgramBuilder {
       kda::AxisAttr axis = kernel_.axis(name.getValue());
       if (!axis) refuse(op, fmt::format("names the axis {}, which the kernel lacks", name.getValue().str()));
       switch (axis.getRole()) {
-        case kda::AxisRole::Rows: location.axes.rows = location.chunk = true; break;
-        case kda::AxisRole::Head: location.axes.heads = true; break;
-        case kda::AxisRole::Feature: location.axes.columns = true; break;
-        case kda::AxisRole::Batch: case kda::AxisRole::Chunk: location.chunk = true; break;
-        case kda::AxisRole::Group: refuse(op, "has a group axis, which the evaluator does not know yet");
+        case kda::AxisRole::Rows:
+          location.axes.rows = location.chunk = true;
+          break;
+        case kda::AxisRole::Head:
+          location.axes.heads = true;
+          break;
+        case kda::AxisRole::Feature:
+          location.axes.columns = true;
+          break;
+        case kda::AxisRole::Batch:
+        case kda::AxisRole::Chunk:
+          location.chunk = true;
+          break;
+        case kda::AxisRole::Group:
+          refuse(op, "has a group axis, which the evaluator does not know yet");
       }
     }
     return location;
@@ -123,10 +181,11 @@ class ProgramBuilder {
     add_write(numbers_.lookup(op.getValue()), std::move(tensor), false, op);
   }
   void add_write(int value, Tensor tensor, bool is_tap, mlir::Operation* op) {
-    if (program_.values[value].section == Section::Epilogue ? tensor.place != Place::param
-                                                            : program_.values[value].section == Section::Tile &&
-                                                                  tensor.place == Place::param)
-      refuse(op, fmt::format("writes '{}', whose axes do not fit the section in which its value is known", tensor.name));
+    if (program_.values[value].section == Section::Epilogue
+            ? tensor.place != Place::param
+            : program_.values[value].section == Section::Tile && tensor.place == Place::param)
+      refuse(op,
+             fmt::format("writes '{}', whose axes do not fit the section in which its value is known", tensor.name));
     program_.writes.push_back({value, int(program_.outputs.size()), is_tap});
     program_.outputs.push_back(std::move(tensor));
   }

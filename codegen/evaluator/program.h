@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A kda.kernel as a list of steps over dense arrays: what the executor runs. All questions about axes are answered here.
+// A kda.kernel as a list of steps over dense arrays: what the executor runs. All questions about axes are answered
+// here.
 //
 // Three phases: prologue (parameters and constants only), tile (once a tile, for all heads), epilogue (after the sums
 // over all tiles). A value's array in a tile is [rows][heads][columns] without the axes it lacks; rows are the tile's
@@ -21,17 +22,70 @@ struct Axes {
 };
 
 enum class Kind {
-  input, constant, row_index, column_index,
-  neg, exp, exp2, log, log1p, sqrt, rsqrt, rcp, sigmoid, sigmoid_grad, softplus, tanh, relu, abs, isnan, rint, detach,
-  add, sub, mul, scale_exactly, div, pow, min, max, less, less_equal, equal, fma, select, clamp, round,
-  sum, max_reduce, inverse_norm, tile_sum, scan, last, at_last, shift, boundary, broadcast,
+  input,
+  constant,
+  row_index,
+  column_index,
+  neg,
+  exp,
+  exp2,
+  log,
+  log1p,
+  sqrt,
+  rsqrt,
+  rcp,
+  sigmoid,
+  sigmoid_grad,
+  softplus,
+  tanh,
+  relu,
+  abs,
+  isnan,
+  rint,
+  detach,
+  add,
+  sub,
+  mul,
+  scale_exactly,
+  div,
+  pow,
+  min,
+  max,
+  less,
+  less_equal,
+  equal,
+  fma,
+  select,
+  clamp,
+  round,
+  sum,
+  max_reduce,
+  inverse_norm,
+  tile_sum,
+  scan,
+  last,
+  at_last,
+  shift,
+  boundary,
+  broadcast,
   // of fixed-point values; last, boundary, broadcast and select move either kind
-  to_fixed, to_fixed_small_side, from_fixed, fixed_constant, fixed_neg, fixed_rint, fixed_add, fixed_sub, fixed_exp2, fixed_scan, fixed_sum,
+  to_fixed,
+  to_fixed_small_side,
+  from_fixed,
+  fixed_constant,
+  fixed_neg,
+  fixed_rint,
+  fixed_add,
+  fixed_sub,
+  fixed_exp2,
+  fixed_scan,
+  fixed_sum,
 };
 
 /// Kinds whose values finite differences hold at the base point, and those of which they hold the branch taken.
 inline bool has_held_value(Kind kind) {
-  return kind == Kind::detach || kind == Kind::less || kind == Kind::less_equal || kind == Kind::equal || kind == Kind::isnan;
+  return kind == Kind::detach || kind == Kind::less || kind == Kind::less_equal || kind == Kind::equal ||
+         kind == Kind::isnan;
 }
 inline bool has_held_branch(Kind kind) {
   return kind == Kind::relu || kind == Kind::abs || kind == Kind::min || kind == Kind::max || kind == Kind::clamp ||
@@ -59,18 +113,20 @@ struct Step {
   Axes over;                 ///< sum, max_reduce, tile_sum: the in-tile axes summed over
   bool of_products = false;  ///< sum: operands 1 and 2 are the factors, for the fma leaf; tile_sum: operand 1 the terms
   bool exclusive = false, reverse = false;
-  double number = 0, upper = 0;  ///< constant; to_fixed_small_side: factor; shift: fill; clamp: lower and upper; scale_exactly: factor
-  int64_t amount = 0;            ///< shift; boundary: rows of a sub-chunk; to_fixed: the limit in units
-  int fraction_bits = -1;        ///< of the fixed-point operands or result; -1: there are none
-  Storage storage;               ///< round
-  int index = -1;                ///< input: tensor; tile_sum, and what has a held value or branch: running number
+  double number = 0,
+         upper =
+             0;  ///< constant; to_fixed_small_side: factor; shift: fill; clamp: lower and upper; scale_exactly: factor
+  int64_t amount = 0;      ///< shift; boundary: rows of a sub-chunk; to_fixed: the limit in units
+  int fraction_bits = -1;  ///< of the fixed-point operands or result; -1: there are none
+  Storage storage;         ///< round
+  int index = -1;          ///< input: tensor; tile_sum, and what has a held value or branch: running number
 };
 
 struct Value {
   Axes axes;
   kda::Section section;
   int fraction_bits;  ///< -1: a float
-  int slot = -1;  ///< array that holds it; arrays of the tile phase are reused
+  int slot = -1;      ///< array that holds it; arrays of the tile phase are reused
 };
 
 struct Write {

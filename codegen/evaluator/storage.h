@@ -10,8 +10,8 @@
 
 namespace kdagen::evaluator {
 
-/// A binary floating-point format with `precision` significand bits (the implicit one included); precision 0: an integer
-/// of magnitude at most `max`.
+/// A binary floating-point format with `precision` significand bits (the implicit one included); precision 0: an
+/// integer of magnitude at most `max`.
 struct Storage {
   int precision = 24;
   int min_exponent = -126;  ///< of the smallest normal number
@@ -32,7 +32,8 @@ inline double round_to(double x, const Storage& storage) {
   if (storage.precision == 0) return std::fmax(-storage.max - 1, std::fmin(storage.max, std::nearbyint(x)));
   double rounded;
   if (std::fabs(x) < std::ldexp(1.0, storage.min_exponent)) {
-    double shift = std::ldexp(1.5, 52 + storage.min_exponent + 1 - storage.precision);  // its ulp is the subnormals' spacing
+    double shift =
+        std::ldexp(1.5, 52 + storage.min_exponent + 1 - storage.precision);  // its ulp is the subnormals' spacing
     rounded = std::copysign((x + shift) - shift, x);
   } else {
     int dropped = 53 - storage.precision;

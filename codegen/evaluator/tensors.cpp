@@ -32,9 +32,13 @@ void place(TensorInfo& info, kda::KernelOp kernel, const Instance& instance, Has
     if (role == kda::AxisRole::Feature) info.shape.push_back(axis.getExtent());
   }
   info.per_chunk = tiles && (!rows || info.every > 0);
-  if (info.every > 0) info.shape.insert(info.shape.begin(), {instance.capacity(kernel.chunk()), (kernel.chunk() + info.every - 1) / info.every});
-  else if (rows) info.shape.insert(info.shape.begin(), instance.rows());
-  else if (tiles) info.shape.insert(info.shape.begin(), instance.capacity(kernel.chunk()));
+  if (info.every > 0)
+    info.shape.insert(info.shape.begin(),
+                      {instance.capacity(kernel.chunk()), (kernel.chunk() + info.every - 1) / info.every});
+  else if (rows)
+    info.shape.insert(info.shape.begin(), instance.rows());
+  else if (tiles)
+    info.shape.insert(info.shape.begin(), instance.capacity(kernel.chunk()));
 }
 
 }  // namespace
@@ -45,7 +49,8 @@ std::vector<TensorInfo> tensors_of(kda::KernelOp kernel, const Instance& instanc
     if (auto input = llvm::dyn_cast<kda::InputOp>(op)) {
       TensorInfo info{input.getTensor().str(), input.getRole().str(), dtype_of(input.getStorage()), {}, {}};
       info.optional = input.getOptional();
-      place(info, kernel, instance, [&](llvm::StringRef axis) { return kda::type_of(input.getResult()).hasAxis(axis); });
+      place(info, kernel, instance,
+            [&](llvm::StringRef axis) { return kda::type_of(input.getResult()).hasAxis(axis); });
       inputs.push_back(std::move(info));
     } else if (auto output = llvm::dyn_cast<kda::OutputOp>(op)) {
       TensorInfo info{output.getTensor().str(), output.getRole().str(), dtype_of(output.getStorage()), {}, {}};

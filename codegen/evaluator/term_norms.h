@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Beside a parameter's gradient, the square root of the sum of its squared terms: what a sum that may cancel is judged by.
-// The terms are what a tile contributes row by row. After the sums only linear ops are followed: y = a*x with a of the
-// prologue scales a sum of squares by a^2, sums of independent values add theirs.
+// Beside a parameter's gradient, the square root of the sum of its squared terms: what a sum that may cancel is judged
+// by. The terms are what a tile contributes row by row. After the sums only linear ops are followed: y = a*x with a of
+// the prologue scales a sum of squares by a^2, sums of independent values add theirs.
 #pragma once
 #include <cmath>
 #include <limits>
@@ -14,7 +14,8 @@ namespace kdagen::evaluator {
 
 class TermNorms {
  public:
-  TermNorms(const Program& program, int64_t heads) : program_(program), heads_(heads), squares_(program.values.size()) {}
+  TermNorms(const Program& program, int64_t heads)
+      : program_(program), heads_(heads), squares_(program.values.size()) {}
 
   /// One tile's terms of a tile_sum: [rows][heads][columns] without the axes that `axes` lacks.
   template <class Number>
@@ -79,14 +80,27 @@ class TermNorms {
       x[k] = value < 0 ? 0 : operands[k][i];
     }
     switch (step.kind) {
-      case Kind::neg: case Kind::broadcast: case Kind::detach: case Kind::round: return s[0];
-      case Kind::scale_exactly: return s[0] * step.number * step.number;
-      case Kind::add: case Kind::sub: return s[0] + s[1];
-      case Kind::mul: return x[0] * x[0] * s[1] + x[1] * x[1] * s[0];
-      case Kind::fma: return x[0] * x[0] * s[1] + x[1] * x[1] * s[0] + s[2];
-      case Kind::div: if (s[1] == 0) return s[0] / (x[1] * x[1]); break;
-      case Kind::select: return x[0] != 0 ? s[1] : s[2];
-      default: break;
+      case Kind::neg:
+      case Kind::broadcast:
+      case Kind::detach:
+      case Kind::round:
+        return s[0];
+      case Kind::scale_exactly:
+        return s[0] * step.number * step.number;
+      case Kind::add:
+      case Kind::sub:
+        return s[0] + s[1];
+      case Kind::mul:
+        return x[0] * x[0] * s[1] + x[1] * x[1] * s[0];
+      case Kind::fma:
+        return x[0] * x[0] * s[1] + x[1] * x[1] * s[0] + s[2];
+      case Kind::div:
+        if (s[1] == 0) return s[0] / (x[1] * x[1]);
+        break;
+      case Kind::select:
+        return x[0] != 0 ? s[1] : s[2];
+      default:
+        break;
     }
     bool constant = s[0] == 0 && s[1] == 0 && s[2] == 0;
     return constant ? 0.0 : std::numeric_limits<double>::quiet_NaN();

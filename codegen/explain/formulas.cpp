@@ -100,12 +100,16 @@ class Lines {
   }
 
   std::string storage_note(kda::OutputOp output) {
-    std::string storage = output.getStorage().isBF16() ? "bf16" : output.getStorage().isF16() ? "fp16" : output.getStorage().isF32() ? "f32" : "i32";
+    std::string storage = output.getStorage().isBF16()  ? "bf16"
+                          : output.getStorage().isF16() ? "fp16"
+                          : output.getStorage().isF32() ? "f32"
+                                                        : "i32";
     std::string role =
         output.getRole() == "output" || output.getRole() == "gradient" ? "" : output.getRole().str() + ", ";
     std::replace(role.begin(), role.end(), '_', ' ');
     std::string anchor = output.getAnchor() == 0 ? "" : fmt::format(", times 2^{}", output.getAnchor());
-    if (auto tensor = output.getAnchorTensor()) anchor = fmt::format(", times 2^{}{}", int64_t(output.getAnchorSign()) < 0 ? "-" : "", tensor->str());
+    if (auto tensor = output.getAnchorTensor())
+      anchor = fmt::format(", times 2^{}{}", int64_t(output.getAnchorSign()) < 0 ? "-" : "", tensor->str());
     if (output.getEvery() > 0) anchor = fmt::format(", a row of each {}", int64_t(output.getEvery()));
     return role + storage + anchor;
   }
@@ -158,7 +162,8 @@ Formula short_form(Value value, int depth) {
 
 std::string formulas(KernelOp kernel, Notation notation) {
   Lines lines(kernel, notation, width, false);
-  if (notation == Notation::latex) return fmt::format("\\begin{{aligned}}\n{}\n\\end{{aligned}}\n", fmt::join(lines.write(), "\\\\\n"));
+  if (notation == Notation::latex)
+    return fmt::format("\\begin{{aligned}}\n{}\n\\end{{aligned}}\n", fmt::join(lines.write(), "\\\\\n"));
   std::string text;
   for (const std::string& line : lines.write()) text += line + "\n";
   return text;

@@ -50,7 +50,8 @@ std::optional<std::string> given_name(Value value) {
 
 std::string InventedNames::of(Value value) {
   std::string text = label(value);
-  if (text.empty() || std::isupper(static_cast<unsigned char>(text[0])) || std::isdigit(static_cast<unsigned char>(text[0])))
+  if (text.empty() || std::isupper(static_cast<unsigned char>(text[0])) ||
+      std::isdigit(static_cast<unsigned char>(text[0])))
     text = word_of(value.getDefiningOp()) + (text.empty() ? "" : "_") + text;  // _A... is the implementation's
   return "_" + text;
 }
@@ -94,7 +95,8 @@ std::string InventedNames::operand_label(Value value) {
   if (auto broadcast = llvm::dyn_cast<BroadcastOp>(op)) return operand_label(broadcast.getX());
   if (Value inner = beside_constant(op)) {
     auto scalar = constant_scalar(op->getOperand(inner == op->getOperand(0) ? 1 : 0));
-    bool minus = llvm::isa<MulOp, DivOp>(op) ? is_negative(*scalar) : llvm::isa<SubOp>(op) && inner == op->getOperand(1);
+    bool minus =
+        llvm::isa<MulOp, DivOp>(op) ? is_negative(*scalar) : llvm::isa<SubOp>(op) && inner == op->getOperand(1);
     return (minus ? "minus_" : "") + operand_label(inner);
   }
   return label(value);

@@ -28,9 +28,7 @@ class Writer {
             [&](auto) { return infix(Formula::product, latex_ ? " \\cdot " : "*", Formula::product, Formula::sign); })
         .Case<DivOp>([&](auto) { return quotient(operand(0, Formula::product), operands_[1]); })
         .Case<RcpOp>([&](auto) { return quotient("1", operands_[0]); })
-        .Case<NegOp>([&](auto) {
-          return Formula{"-" + operand(0, Formula::product), Formula::sign};
-        })
+        .Case<NegOp>([&](auto) { return Formula{"-" + operand(0, Formula::product), Formula::sign}; })
         .Case<Exp2Op>([&](auto) { return power("2", operands_[0]); })
         .Case<ExpOp>([&](auto) { return latex_ ? power("e", operands_[0]) : call("exp"); })
         .Case<PowOp>([&](auto) { return power(operand(0, Formula::atom), operands_[1]); })
@@ -59,11 +57,13 @@ class Writer {
         .Case<LastOp>([&](LastOp op) { return call("last_" + op.getOver().str()); })
         .Case<AtLastOp>([&](AtLastOp op) { return call("at_last_" + op.getOver().str()); })
         .Case<ShiftOp>([&](ShiftOp op) {
-          return call("shift_" + op.getOver().str(), fmt::format("{}, {}, {}", operands_[0].text, static_cast<int64_t>(op.getAmount()),
-                                                                 number(op.getFill().convertToDouble())));
+          return call("shift_" + op.getOver().str(),
+                      fmt::format("{}, {}, {}", operands_[0].text, static_cast<int64_t>(op.getAmount()),
+                                  number(op.getFill().convertToDouble())));
         })
         .Case<BoundaryOp>([&](BoundaryOp op) {
-          return call("boundary_" + op.getOver().str(), fmt::format("{}, {}", operands_[0].text, static_cast<int64_t>(op.getEvery())));
+          return call("boundary_" + op.getOver().str(),
+                      fmt::format("{}, {}", operands_[0].text, static_cast<int64_t>(op.getEvery())));
         })
         .Case<BroadcastOp, ToFixedOp, FromFixedOp>([&](auto) { return operands_[0]; })
         .Default([&](Operation* op) { return call(op->getName().stripDialect().str()); });
@@ -131,8 +131,10 @@ class Writer {
   /// As the spec has it: rsqrt(sum_d(x*x)*factor + eps).
   Formula inverse_norm(InverseNormOp op) const {
     const std::string x = operand(0, Formula::product), axis = llvm::cast<StringAttr>(op.getOver()[0]).getValue().str();
-    std::string inside = latex_ ? "\\sum_{" + axis + "} " + x + " \\cdot " + operand(0, Formula::sign) : "sum_" + axis + "(" + x + "*" + operand(0, Formula::sign) + ")";
-    if (!Scalar::of(op.getFactor().getDefiningOp<ConstantOp>()).is(1.0)) inside += (latex_ ? " \\cdot " : "*") + operand(1, Formula::sign);
+    std::string inside = latex_ ? "\\sum_{" + axis + "} " + x + " \\cdot " + operand(0, Formula::sign)
+                                : "sum_" + axis + "(" + x + "*" + operand(0, Formula::sign) + ")";
+    if (!Scalar::of(op.getFactor().getDefiningOp<ConstantOp>()).is(1.0))
+      inside += (latex_ ? " \\cdot " : "*") + operand(1, Formula::sign);
     if (!Scalar::of(op.getEps().getDefiningOp<ConstantOp>()).is(0.0)) inside += " + " + operand(2, Formula::sum);
     return latex_ ? Formula{"\\frac{1}{\\sqrt{" + inside + "}}"} : call("rsqrt", inside);
   }

@@ -236,8 +236,9 @@ class Importer {
     SmallVector<StringRef> axes = {batch_, chunk_};  // an output of parameters alone is written for every chunk
     for (StringAttr axis : kda::type_of(value).getAxes())
       if (axis.getValue() != batch_ && axis.getValue() != chunk_) axes.push_back(axis.getValue());
-    auto op_created = raw_.create<kda::OutputOp>(build_.location(), value, name, "output", read_storage(output),
-                                                 raw_.getStrArrayAttr(axes), FloatAttr(), ArrayAttr(), 0, StringAttr(), StringAttr());
+    auto op_created =
+        raw_.create<kda::OutputOp>(build_.location(), value, name, "output", read_storage(output),
+                                   raw_.getStrArrayAttr(axes), FloatAttr(), ArrayAttr(), 0, StringAttr(), StringAttr());
     if (!tensor && op != "constant" && !kda::user_name(value) && !value_names_.count(name))
       value.getDefiningOp()->setLoc(kda::named(value.getLoc(), name));  // a nameless value is called like its output
     if (output.has("unit")) set_unit(op_created, output, nodes);

@@ -45,7 +45,8 @@ Value Builder::constant(const Scalar& scalar) {
                                      scalar.symbols_attr(context()));
 }
 Value Builder::clamp(Value x, double lower, double upper) {
-  return builder_.create<ClampOp>(location_, union_type({x}, false), x, builder_.getF64FloatAttr(lower), builder_.getF64FloatAttr(upper));
+  return builder_.create<ClampOp>(location_, union_type({x}, false), x, builder_.getF64FloatAttr(lower),
+                                  builder_.getF64FloatAttr(upper));
 }
 Value Builder::round(Value x, Type storage) {
   return builder_.create<RoundOp>(location_, union_type({x}, false), x, TypeAttr::get(storage));
@@ -57,8 +58,8 @@ Value Builder::max_reduce(Value x, llvm::ArrayRef<std::string> over) {
   return builder_.create<MaxReduceOp>(location_, make_type(axes_without(x, over)), x, string_array(builder_, over));
 }
 Value Builder::scan(Value x, StringRef over, bool exclusive, bool reverse) {
-  return builder_.create<ScanOp>(location_, x.getType(), x, builder_.getStringAttr(over), builder_.getBoolAttr(exclusive),
-                                 builder_.getBoolAttr(reverse));
+  return builder_.create<ScanOp>(location_, x.getType(), x, builder_.getStringAttr(over),
+                                 builder_.getBoolAttr(exclusive), builder_.getBoolAttr(reverse));
 }
 Value Builder::last(Value x, StringRef over) {
   return builder_.create<LastOp>(location_, make_type(axes_without(x, {over.str()})), x, builder_.getStringAttr(over));
@@ -69,11 +70,12 @@ Value Builder::at_last(Value x, StringRef over) {
   return builder_.create<AtLastOp>(location_, make_type(axes), x, builder_.getStringAttr(over));
 }
 Value Builder::shift(Value x, StringRef over, int64_t amount, double fill) {
-  return builder_.create<ShiftOp>(location_, x.getType(), x, builder_.getStringAttr(over), builder_.getI64IntegerAttr(amount),
-                                  builder_.getF64FloatAttr(fill));
+  return builder_.create<ShiftOp>(location_, x.getType(), x, builder_.getStringAttr(over),
+                                  builder_.getI64IntegerAttr(amount), builder_.getF64FloatAttr(fill));
 }
 Value Builder::boundary(Value x, StringRef over, int64_t every) {
-  return builder_.create<BoundaryOp>(location_, x.getType(), x, builder_.getStringAttr(over), builder_.getI64IntegerAttr(every));
+  return builder_.create<BoundaryOp>(location_, x.getType(), x, builder_.getStringAttr(over),
+                                     builder_.getI64IntegerAttr(every));
 }
 Value Builder::index(StringRef over) {
   SmallVector<std::string> axes = {over.str()};

@@ -11,8 +11,8 @@
 #define GET_ATTRDEF_CLASSES
 #include "codegen/ir/KdaAttributes.cpp.inc"
 #define GET_TYPEDEF_CLASSES
-#include "codegen/ir/KdaTypes.cpp.inc"
 #include "codegen/ir/KdaInterfaces.cpp.inc"
+#include "codegen/ir/KdaTypes.cpp.inc"
 
 using namespace mlir;
 

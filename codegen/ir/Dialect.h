@@ -26,13 +26,13 @@ class UnionAxes : public mlir::OpTrait::TraitBase<ConcreteType, UnionAxes> {
 };
 }  // namespace kdagen::kda
 
-#include "codegen/ir/KdaEnums.h.inc"
 #include "codegen/ir/KdaDialect.h.inc"
+#include "codegen/ir/KdaEnums.h.inc"
 #define GET_ATTRDEF_CLASSES
 #include "codegen/ir/KdaAttributes.h.inc"
 #define GET_TYPEDEF_CLASSES
-#include "codegen/ir/KdaTypes.h.inc"
 #include "codegen/ir/KdaInterfaces.h.inc"
+#include "codegen/ir/KdaTypes.h.inc"
 #define GET_OP_CLASSES
 #include "codegen/ir/KdaOps.h.inc"
 

@@ -3,9 +3,9 @@
 //
 //   sigmoid(z)*c = c - c*sigmoid(-|z|) for z >= 0, c*sigmoid(-|z|) for z < 0
 // As a float, sigmoid near 1 is known to 2^-24 and c*sigmoid to |c|*2^-24, eight units of 2^-24 for a gate of 7. The
-// small side has the error of a small number, and the difference is one of integers. c itself is no whole number of units:
-// with c = whole + rest, the difference is whole - (c*sigmoid(-|z|) - rest), which rounds once. A rounded c would shift
-// every gate near its bound by the same part of a unit, and sums over tokens would add that up.
+// small side has the error of a small number, and the difference is one of integers. c itself is no whole number of
+// units: with c = whole + rest, the difference is whole - (c*sigmoid(-|z|) - rest), which rounds once. A rounded c
+// would shift every gate near its bound by the same part of a unit, and sums over tokens would add that up.
 #pragma once
 #include <cmath>
 #include <optional>

@@ -23,7 +23,8 @@ FailureOr<SmallVector<StringAttr>> ordered_union(Operation* op, ArrayRef<ValueTy
   }
   for (ValueType type : types)
     for (StringAttr axis : type.getAxes())
-      if (!kernel.axis(axis.getValue())) return op->emitOpError("uses axis '") << axis.getValue() << "', which the kernel lacks";
+      if (!kernel.axis(axis.getValue()))
+        return op->emitOpError("uses axis '") << axis.getValue() << "', which the kernel lacks";
   return axes;
 }
 
@@ -35,13 +36,15 @@ LogicalResult verify_without(Operation* op, ValueType operand, ValueType result,
     if (!llvm::is_contained(removed, axis.getValue())) expected.push_back(axis);
   if (ArrayRef<StringAttr>(expected) != result.getAxes()) return op->emitOpError("must keep the operand's other axes");
   bool fixed = llvm::isa<FixedType>(operand.getElement()) || llvm::isa<FixedType>(result.getElement());
-  if (fixed && operand.getElement() != result.getElement()) return op->emitOpError("must keep the operand's fixed-point type");
+  if (fixed && operand.getElement() != result.getElement())
+    return op->emitOpError("must keep the operand's fixed-point type");
   return success();
 }
 
 LogicalResult verify_over_rows(Operation* op, StringRef over) {
   auto axis = kernel_of(op).axis(over);
-  if (!axis || axis.getRole() != AxisRole::Rows) return op->emitOpError("goes over '") << over << "', which is not the row axis";
+  if (!axis || axis.getRole() != AxisRole::Rows)
+    return op->emitOpError("goes over '") << over << "', which is not the row axis";
   return success();
 }
 }  // namespace
@@ -60,7 +63,8 @@ static LogicalResult verify_elements(Operation* op, ArrayRef<ValueType> operands
   if (llvm::isa<Exp2Op>(op) && result.getElement().isF32()) return success();
   if (!llvm::isa<NegOp, AddOp, SubOp, SelectOp, RintOp>(op)) return op->emitOpError("takes no fixed-point values");
   if (llvm::isa<SelectOp>(op)) operands = operands.drop_front();  // the condition
-  if (llvm::all_of(operands, [&](ValueType type) { return type.getElement() == result.getElement(); })) return success();
+  if (llvm::all_of(operands, [&](ValueType type) { return type.getElement() == result.getElement(); }))
+    return success();
   return op->emitOpError("mixes fixed-point formats");
 }
 
@@ -70,7 +74,8 @@ LogicalResult verify_union_axes(Operation* op) {
   auto axes = ordered_union(op, types);
   if (failed(axes)) return failure();
   auto result = llvm::cast<ValueType>(op->getResult(0).getType());
-  if (result.getAxes() != ArrayRef<StringAttr>(*axes)) return op->emitOpError("must have the union of its operands' axes");
+  if (result.getAxes() != ArrayRef<StringAttr>(*axes))
+    return op->emitOpError("must have the union of its operands' axes");
   return verify_elements(op, types, result);
 }
 
@@ -82,7 +87,8 @@ static LogicalResult verify_known_axes(KernelOp kernel, Operation& op) {
   if (auto output = llvm::dyn_cast<OutputOp>(op))
     for (Attribute axis : output.getAxes()) used.push_back(llvm::cast<StringAttr>(axis));
   for (StringAttr axis : used)
-    if (!kernel.axis(axis.getValue())) return op.emitOpError("uses axis '") << axis.getValue() << "', which the kernel lacks";
+    if (!kernel.axis(axis.getValue()))
+      return op.emitOpError("uses axis '") << axis.getValue() << "', which the kernel lacks";
   return success();
 }
 
@@ -154,7 +160,8 @@ LogicalResult AtLastOp::verify() {
   return verify_without(*this, type_of(getResult()), type_of(getX()), {getOver()});
 }
 LogicalResult BroadcastOp::verify() {
-  if (type_of(getX()).getElement() != type_of(getResult()).getElement()) return emitOpError("must keep the operand's element type");
+  if (type_of(getX()).getElement() != type_of(getResult()).getElement())
+    return emitOpError("must keep the operand's element type");
   for (StringAttr axis : type_of(getX()).getAxes())
     if (!type_of(getResult()).hasAxis(axis.getValue())) return emitOpError("may not drop axis ") << axis;
   return success();

@@ -66,7 +66,8 @@ ArrayAttr Scalar::symbols_attr(MLIRContext* context) const {
   OpBuilder builder(context);
   SmallVector<Attribute> attributes;
   for (const auto& [name, symbol] : symbols)
-    attributes.push_back(SymbolAttr::get(context, builder.getStringAttr(name), builder.getF64FloatAttr(symbol.value), symbol.power));
+    attributes.push_back(
+        SymbolAttr::get(context, builder.getStringAttr(name), builder.getF64FloatAttr(symbol.value), symbol.power));
   return builder.getArrayAttr(attributes);
 }
 

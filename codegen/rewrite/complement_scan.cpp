@@ -41,8 +41,8 @@ Product with_rows(const Product& product, StringRef rows, bool wanted) {
   return result;
 }
 
-/// A summand of what is scanned or totalled: its own terms, and these times what stands in front of the scan or total (the
-/// coefficient, and the factors without rows) and times its coefficient.
+/// A summand of what is scanned or totalled: its own terms, and these times what stands in front of the scan or total
+/// (the coefficient, and the factors without rows) and times its coefficient.
 struct Summand {
   Weighted weighted;
   LinearForm own, scaled;
@@ -96,7 +96,9 @@ struct Split {
   SmallVector<Weighted> moved, kept;
 };
 Split split_summands(Builder& build, const Summands& all, const LinearForm& moving) {
-  auto moved = [&](const Term& term) { return llvm::any_of(moving, [&](const Term& other) { return other.like(term); }); };
+  auto moved = [&](const Term& term) {
+    return llvm::any_of(moving, [&](const Term& other) { return other.like(term); });
+  };
   Split split;
   for (const Summand& summand : all) {
     size_t count = llvm::count_if(summand.scaled, moved);
@@ -119,7 +121,9 @@ struct ComplementScan {
     return Builder(rewriter, unnamed(op->getLoc()));
   }
 
-  Value in_front(Builder& build, const Term& front, Value value) { return value ? build_product(build, front, value) : Value(); }
+  Value in_front(Builder& build, const Term& front, Value value) {
+    return value ? build_product(build, front, value) : Value();
+  }
 
   /// One total and one scan of the sum `root`.
   bool complement(Value root, ArrayRef<Part> parts, const Part& total, const Part& scan) {
@@ -136,7 +140,8 @@ struct ComplementScan {
       auto scanned = summands_of(scan_op.getX(), scan.term, rows, false, attempt.stop);
       if (!totals || !scanned) continue;
       const LinearForm total_form = form_of(*totals), scanned_form = form_of(*scanned);
-      const LinearForm in_scan = opposite_terms(total_form, scanned_form), in_total = opposite_terms(scanned_form, total_form);
+      const LinearForm in_scan = opposite_terms(total_form, scanned_form),
+                       in_total = opposite_terms(scanned_form, total_form);
       if (in_scan.empty()) continue;
       Builder build = builder_at(root.getDefiningOp());
       Split from_total = split_summands(build, *totals, in_scan), from_scan = split_summands(build, *scanned, in_total);
@@ -147,18 +152,22 @@ struct ComplementScan {
     return false;
   }
 
-  void rebuild(Builder& build, Value root, ArrayRef<Part> parts, const Part& total, const Part& scan, const Split& from_total,
-               const Split& from_scan) {
+  void rebuild(Builder& build, Value root, ArrayRef<Part> parts, const Part& total, const Part& scan,
+               const Split& from_total, const Split& from_scan) {
     auto scan_op = scan.term.atom.getDefiningOp<ScanOp>();
     std::string rows = scan_op.getOver().str();
     auto full = [&](Value value) { return build.broadcast_like(value, scan_op); };  // a column's term still counts rows
     SmallVector<Weighted> result;
-    auto push = [&](const Term& front, Value value) { result.push_back({Scalar(), build_product(build, front, value)}); };
+    auto push = [&](const Term& front, Value value) {
+      result.push_back({Scalar(), build_product(build, front, value)});
+    };
     for (const Part& part : parts) {
       if (&part == &scan) {
         if (!from_scan.kept.empty())
-          push(scan.term, build.scan(full(build_sum(build, from_scan.kept)), rows, scan_op.getExclusive(), scan_op.getReverse()));
-        push(total.term, build.scan(full(build_sum(build, from_total.moved)), rows, !scan_op.getExclusive(), !scan_op.getReverse()));
+          push(scan.term,
+               build.scan(full(build_sum(build, from_scan.kept)), rows, scan_op.getExclusive(), scan_op.getReverse()));
+        push(total.term, build.scan(full(build_sum(build, from_total.moved)), rows, !scan_op.getExclusive(),
+                                    !scan_op.getReverse()));
       } else if (&part == &total) {
         if (!from_total.kept.empty()) push(total.term, build.sum(full(build_sum(build, from_total.kept)), {rows}));
       } else {
@@ -199,7 +208,8 @@ struct ComplementScan {
       if (!scan_op) continue;
       for (const Part& other : *parts) {
         auto sum = other.term.atom.getDefiningOp<SumOp>();
-        bool total = sum && sum.getOver().size() == 1 && llvm::cast<StringAttr>(sum.getOver()[0]).getValue() == scan_op.getOver();
+        bool total = sum && sum.getOver().size() == 1 &&
+                     llvm::cast<StringAttr>(sum.getOver()[0]).getValue() == scan_op.getOver();
         if (total && complement(root, *parts, other, scan)) return true;
         if (&scan < &other && other.term.atom.getDefiningOp<ScanOp>() && merge(root, *parts, scan, other)) return true;
       }
@@ -214,7 +224,8 @@ struct ComplementScan {
     SmallVector<Weighted> kept;
     SmallVector<std::pair<Term, AtLastOp>> last;
     for (const Weighted& part : parts) {
-      auto form = depends_on_cotangent(part.value) ? linear_form(part.value, through_exponentials, any_sum) : std::nullopt;
+      auto form =
+          depends_on_cotangent(part.value) ? linear_form(part.value, through_exponentials, any_sum) : std::nullopt;
       auto at_last = form && form->size() == 1 ? form->front().atom.getDefiningOp<AtLastOp>() : AtLastOp();
       if (!at_last || !with_rows(form->front(), scan.getOver(), true).factors.empty()) {
         kept.push_back(part);
@@ -227,7 +238,8 @@ struct ComplementScan {
     Builder build = builder_at(scan);
     SmallVector<Weighted> result;
     if (!kept.empty())
-      result.push_back({Scalar(), build.scan(build.broadcast_like(build_sum(build, kept), scan), scan.getOver(), false, true)});
+      result.push_back(
+          {Scalar(), build.scan(build.broadcast_like(build_sum(build, kept), scan), scan.getOver(), false, true)});
     for (auto& [front, at_last] : last) result.push_back({Scalar(), build_product(build, front, at_last.getX())});
     report.fired("suffix-sum", scan.getLoc());
     replace(rewriter, scan, build_sum(build, result));
@@ -237,7 +249,8 @@ struct ComplementScan {
   bool apply_once(KernelOp kernel) {
     for (Operation& op : kernel.block()) {
       if (auto scan = llvm::dyn_cast<ScanOp>(op); scan && from_last(scan)) return true;
-      if (!llvm::isa<AddOp, SubOp>(op) || !is_sum_root(op.getResult(0)) || !depends_on_cotangent(op.getResult(0))) continue;
+      if (!llvm::isa<AddOp, SubOp>(op) || !is_sum_root(op.getResult(0)) || !depends_on_cotangent(op.getResult(0)))
+        continue;
       if (in_sum(op.getResult(0))) return true;
     }
     return false;

@@ -28,9 +28,11 @@ bool cancels(const Scalar& scalar, const Scalar& other) {
 /// Whether `value`, on its way from here through linear ops to the results, meets a constant that cancels a symbol.
 bool cancels_at(Operation* user, Value value, const Scalar& scalar) {
   while (true) {
-    if (user->getNumResults() != 1 || !llvm::isa<MulOp, NegOp, ScanOp, SumOp, BroadcastOp, AddOp, SubOp>(user)) return false;
+    if (user->getNumResults() != 1 || !llvm::isa<MulOp, NegOp, ScanOp, SumOp, BroadcastOp, AddOp, SubOp>(user))
+      return false;
     Value other = llvm::isa<MulOp>(user) ? user->getOperand(user->getOperand(0) == value ? 1 : 0) : Value();
-    if (other && !depends_on_cotangent(other) && cancels(scalar, product_of(other, through_all).coefficient)) return true;
+    if (other && !depends_on_cotangent(other) && cancels(scalar, product_of(other, through_all).coefficient))
+      return true;
     value = user->getResult(0);
     if (!value.hasOneUse()) return false;
     user = *value.user_begin();
@@ -67,7 +69,8 @@ Scaled split(Value value) {
 /// The same, looking through what fills up axes: only for summands, whose other side brings the same constant.
 Scaled split_through(Value value) {
   if (!may_split(value)) return {Scalar(), value};
-  if (llvm::isa<BroadcastOp, AtLastOp>(value.getDefiningOp())) return split_through(value.getDefiningOp()->getOperand(0));
+  if (llvm::isa<BroadcastOp, AtLastOp>(value.getDefiningOp()))
+    return split_through(value.getDefiningOp()->getOperand(0));
   return split(value);
 }
 
@@ -78,7 +81,8 @@ Value without_constant(Builder& build, Value original, const Scaled& scaled) {
     Value inner = without_constant(build, op.getX(), scaled);
     return build.broadcast_like(inner, op);
   }
-  if (auto op = original.getDefiningOp<AtLastOp>()) return build.at_last(without_constant(build, op.getX(), scaled), op.getOver());
+  if (auto op = original.getDefiningOp<AtLastOp>())
+    return build.at_last(without_constant(build, op.getX(), scaled), op.getOver());
   return scaled.value;
 }
 
@@ -203,7 +207,8 @@ struct DeferredConstant : RewritePattern {
       : RewritePattern(MatchAnyOpTypeTag(), 1, context), report(report) {}
 
   LogicalResult matchAndRewrite(Operation* op, PatternRewriter& rewriter) const override {
-    if (op->getNumResults() != 1 || op->getNumRegions() != 0 || !depends_on_cotangent(op->getResult(0))) return failure();
+    if (op->getNumResults() != 1 || op->getNumRegions() != 0 || !depends_on_cotangent(op->getResult(0)))
+      return failure();
     Builder build(rewriter, unnamed(op->getLoc()));
     Value value = Deferral{build}(op);
     if (!value) return failure();

@@ -33,8 +33,8 @@ struct Group {
   SmallVector<Pair> pairs;
   bool exponential = false;
 
-  /// What a term of the source weighs. Terms of the target that are equal once opened (x*p where p is shared, and x*2^c*dy
-  /// with p = 2^c*dy written out) stand for one term of the source.
+  /// What a term of the source weighs. Terms of the target that are equal once opened (x*p where p is shared, and
+  /// x*2^c*dy with p = 2^c*dy written out) stand for one term of the source.
   Scalar weight(size_t in_source) const {
     Scalar total = Scalar::number(0.0);
     for (const Pair& pair : pairs) {
@@ -92,7 +92,8 @@ std::optional<Root> root_of(Value value) {
   SmallVector<std::pair<Term, size_t>> terms;
   for (auto [index, summand] : llvm::enumerate(root.summands)) {
     auto form = linear_form(summand.value, through_exponentials, has_several_uses);
-    if (summand.value != value && has_several_uses(summand.value)) form = LinearForm{{{}, without_broadcast(summand.value)}};
+    if (summand.value != value && has_several_uses(summand.value))
+      form = LinearForm{{{}, without_broadcast(summand.value)}};
     if (!form) return std::nullopt;
     for (Term term : *form) {
       term.coefficient = term.coefficient * summand.coefficient;
@@ -190,7 +191,8 @@ class FactoredDecay {
   std::optional<Group> largest_group(size_t target, ArrayRef<bool> taken) {
     std::optional<Group> best;
     auto consider = [&](const Group& group) {
-      bool worthwhile = group.source ? group.exponential || group.pairs.size() > 1 : group.exponential && group.pairs.size() > 1;
+      bool worthwhile =
+          group.source ? group.exponential || group.pairs.size() > 1 : group.exponential && group.pairs.size() > 1;
       bool shared = group.source.has_value();
       if (worthwhile && !group.pairs.empty() &&
           (!best || std::pair(shared, group.pairs.size()) > std::pair(best->source.has_value(), best->pairs.size())) &&
@@ -205,8 +207,8 @@ class FactoredDecay {
     return best;
   }
 
-  /// Whether `value` is computed from `on`, or will be by what has been grouped. Terms do not tell: they may cancel (a - a)
-  /// in a program that still computes both.
+  /// Whether `value` is computed from `on`, or will be by what has been grouped. Terms do not tell: they may cancel (a
+  /// - a) in a program that still computes both.
   bool depends_on(Value value, Value on) const {
     llvm::DenseSet<Value> visited;
     SmallVector<Value> pending = {value};
@@ -273,7 +275,8 @@ class FactoredDecay {
   void insert_before_users(size_t source) {
     Operation* first = roots_[source].value.getDefiningOp();
     for (const Group& group : groups_)
-      if (Operation* user = roots_[group.target].value.getDefiningOp(); group.source == source && user->isBeforeInBlock(first))
+      if (Operation* user = roots_[group.target].value.getDefiningOp();
+          group.source == source && user->isBeforeInBlock(first))
         first = user;
     rewriter_.setInsertionPoint(first);
   }
@@ -300,8 +303,10 @@ class FactoredDecay {
     SmallVector<SmallVector<size_t>> classes;
     for (size_t i = 0; i < form.size(); ++i) {
       auto same = llvm::find_if(classes, [&](auto& members) { return weights[members.front()] == weights[i]; });
-      if (same == classes.end()) classes.push_back({i});
-      else same->push_back(i);
+      if (same == classes.end())
+        classes.push_back({i});
+      else
+        same->push_back(i);
     }
     if (classes.size() == 1) {
       for (size_t i = 0; i < form.size(); ++i) shares_[{source, i}] = roots_[source].value;
@@ -378,7 +383,8 @@ class FactoredDecay {
   RewriteReport& report_;
   std::vector<Root> roots_;
   std::vector<Group> groups_;
-  llvm::DenseMap<Value, SmallVector<Value>> borrowed_;  ///< by a target's value: the sources that its groups share terms of
+  llvm::DenseMap<Value, SmallVector<Value>>
+      borrowed_;  ///< by a target's value: the sources that its groups share terms of
   std::map<std::pair<size_t, size_t>, Value> shares_;  // by source root and term
   llvm::DenseMap<Value, Value> replaced_;
 };

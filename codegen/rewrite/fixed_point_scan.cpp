@@ -38,7 +38,8 @@ bool fits(double magnitude, int fraction_bits, int64_t rows) {
 std::optional<Format> format_for(double magnitude, int64_t rows) {
   if (!std::isfinite(magnitude)) return std::nullopt;
   for (int bits = most_fraction_bits; bits >= fewest_fraction_bits; --bits)
-    if (fits(magnitude * double(rows), bits, rows)) return Format{bits, int64_t(std::ceil(std::ldexp(magnitude, bits)))};
+    if (fits(magnitude * double(rows), bits, rows))
+      return Format{bits, int64_t(std::ceil(std::ldexp(magnitude, bits)))};
   return std::nullopt;
 }
 
@@ -52,7 +53,9 @@ bool is_row_sum(Operation& op) {
 }
 
 /// What an exponent may be made of besides sums.
-bool keeps_fixed_point(Operation* op) { return llvm::isa<NegOp, AddOp, SubOp, BroadcastOp, LastOp, BoundaryOp, RintOp>(op); }
+bool keeps_fixed_point(Operation* op) {
+  return llvm::isa<NegOp, AddOp, SubOp, BroadcastOp, LastOp, BoundaryOp, RintOp>(op);
+}
 
 /// Whether it may be larger than its operands.
 bool may_leave_the_range(Operation* op) { return llvm::isa<AddOp, SubOp, RintOp>(op); }
@@ -111,7 +114,8 @@ class Lowering {
     llvm::DenseSet<Value> touched;
     for (Operation& op : kernel_.block()) {
       if (op.getNumResults() != 1) continue;
-      bool over = keeps_fixed_point(&op) && llvm::any_of(op.getOperands(), [&](Value x) { return touched.contains(x); });
+      bool over =
+          keeps_fixed_point(&op) && llvm::any_of(op.getOperands(), [&](Value x) { return touched.contains(x); });
       if (over || op.hasAttr(mark)) touched.insert(op.getResult(0));
       if (over && may_leave_the_range(&op)) magnitude_[&op] = options_.magnitude(op.getResult(0));
     }
@@ -202,7 +206,8 @@ void choose_fixed_point_scans(KernelOp kernel, const RewriteOptions& options, Re
     for (Operation& op : marked.block()) {
       if (!is_row_sum(op) || cotangents.of(op.getOperand(0))) continue;
       for (const Choice& choice : choices) {
-        bool same = marked == forward ? choice.summand == op.getOperand(0) : same_value(choice.summand, op.getOperand(0));
+        bool same =
+            marked == forward ? choice.summand == op.getOperand(0) : same_value(choice.summand, op.getOperand(0));
         if (!same) continue;
         set_mark(op, choice.format);
         if (marked == kernel) report.fired("fixed-point-scan", op.getLoc());

@@ -38,7 +38,8 @@ std::optional<Norm> norm_under(RsqrtOp op) {
   if (!norm.squares || norm.squares.getOver().size() != 1) return std::nullopt;
   auto square = norm.squares.getX().getDefiningOp<MulOp>();
   if (!square || square.getA() != square.getB()) return std::nullopt;
-  if (!has_role(square.getA(), AxisRole::Feature) || has_role(norm.squares.getResult(), AxisRole::Feature)) return std::nullopt;
+  if (!has_role(square.getA(), AxisRole::Feature) || has_role(norm.squares.getResult(), AxisRole::Feature))
+    return std::nullopt;
   if (norm.factor && !within(norm.factor, 0x1p-40, 1)) return std::nullopt;
   if (norm.eps && !within(norm.eps, 0, 1)) return std::nullopt;
   return norm;

@@ -186,9 +186,7 @@ Product product_of(Value value, Through through) {
   return product;
 }
 
-bool Term::like(const Term& other) const {
-  return same_product(other) && same_symbols(coefficient, other.coefficient);
-}
+bool Term::like(const Term& other) const { return same_product(other) && same_symbols(coefficient, other.coefficient); }
 
 void add_term(LinearForm& form, const Term& term) {
   for (Term& mine : form) {
@@ -292,9 +290,8 @@ Value build_sum(Builder& build, llvm::ArrayRef<Weighted> terms) {
     return scalar.is(1.0) ? value : scalar.is(-1.0) ? build.neg(value) : build.mul(value, scalar);
   };
   // a positive summand first, so that the others follow as + or -
-  auto first = llvm::find_if(terms, [&](const Weighted& term) {
-    return (term.coefficient * common.inverse()).coefficient > 0;
-  });
+  auto first =
+      llvm::find_if(terms, [&](const Weighted& term) { return (term.coefficient * common.inverse()).coefficient > 0; });
   Value total = weighted(first->coefficient * common.inverse(), first->value);
   for (const Weighted& term : terms) {
     if (&term == first) continue;
@@ -348,8 +345,10 @@ SmallVector<Weighted> summands(Value sum) {
   collect_summands(sum, 1.0, true, all);
   for (const Weighted& part : all) {
     auto same = llvm::find_if(result, [&](const Weighted& other) { return other.value == part.value; });
-    if (same == result.end()) result.push_back(part);
-    else same->coefficient.coefficient += part.coefficient.coefficient;
+    if (same == result.end())
+      result.push_back(part);
+    else
+      same->coefficient.coefficient += part.coefficient.coefficient;
   }
   llvm::erase_if(result, [](const Weighted& part) { return part.coefficient.coefficient == 0.0; });
   return result;

@@ -81,7 +81,8 @@ Value normalised(Builder& build, const RowNorm& norm) {
 
 /// What varies along the axes of the norm's sum: it cannot be taken into the sum.
 bool varies_along(Value factor, ArrayAttr over) {
-  return llvm::any_of(over, [&](Attribute axis) { return type_of(factor).hasAxis(llvm::cast<StringAttr>(axis).getValue()); });
+  return llvm::any_of(over,
+                      [&](Attribute axis) { return type_of(factor).hasAxis(llvm::cast<StringAttr>(axis).getValue()); });
 }
 
 /// (dy - y*(scale*sum(dy*y)))*inv, times what varies along the sum's axes
@@ -150,7 +151,8 @@ struct Projection {
     for (auto op : kernel.block().getOps<RsqrtOp>())
       if (auto norm = row_norm(op.getResult())) norms.push_back(*norm);
     for (Operation& op : kernel.block()) {
-      if (!llvm::isa<AddOp, SubOp>(op) || !is_sum_root(op.getResult(0)) || !depends_on_cotangent(op.getResult(0))) continue;
+      if (!llvm::isa<AddOp, SubOp>(op) || !is_sum_root(op.getResult(0)) || !depends_on_cotangent(op.getResult(0)))
+        continue;
       SmallVector<Weighted> parts = summands(op.getResult(0));
       for (const RowNorm& norm : norms)
         for (size_t index = 0; index < parts.size(); ++index)

@@ -18,7 +18,8 @@ class Division {
     if (!llvm::isa<MulOp, NegOp, AddOp, SubOp>(op)) return false;
     if (auto known = possible_.find(value); known != possible_.end()) return known->second;
     auto operand = [&](Value x) { return possible(x); };
-    bool result = llvm::isa<MulOp>(op) ? llvm::any_of(op->getOperands(), operand) : llvm::all_of(op->getOperands(), operand);
+    bool result =
+        llvm::isa<MulOp>(op) ? llvm::any_of(op->getOperands(), operand) : llvm::all_of(op->getOperands(), operand);
     return possible_[value] = result;
   }
 

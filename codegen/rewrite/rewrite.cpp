@@ -2,6 +2,7 @@
 #include "codegen/rewrite/rewrite.h"
 
 #include "codegen/derive/derive.h"
+#include "codegen/diagnostics.h"
 #include "codegen/rewrite/complement_scan.h"
 #include "codegen/rewrite/deferred_constant.h"
 #include "codegen/rewrite/difference_of_sums.h"
@@ -35,9 +36,11 @@ void RewriteReport::fired(const std::string& name, Location location) {
 }
 
 namespace {
-/// The first three compare with the forward as it was before any rewriting; the fourth looks for sums as the spec wrote them.
+/// The first three compare with the forward as it was before any rewriting; the fourth looks for sums as the spec wrote
+/// them.
 bool reads_the_forward(llvm::StringRef step) {
-  return step == "difference-of-sums" || step == "fixed-point-scan" || step == "rounded-operand" || step == "shared-exponential";
+  return step == "difference-of-sums" || step == "fixed-point-scan" || step == "rounded-operand" ||
+         step == "shared-exponential";
 }
 
 void tidy(KernelOp kernel, RewriteReport& report) {
@@ -50,7 +53,9 @@ RewriteReport rewrite(ModuleOp module, const RewriteOptions& options) {
   RewriteReport report;
   using Step = std::function<void(KernelOp)>;
   auto with = [&](auto rewrite) { return Step([=, &report](KernelOp kernel) { rewrite(kernel, report); }); };
-  auto with_options = [&](auto rewrite) { return Step([=, &options, &report](KernelOp kernel) { rewrite(kernel, options, report); }); };
+  auto with_options = [&](auto rewrite) {
+    return Step([=, &options, &report](KernelOp kernel) { rewrite(kernel, options, report); });
+  };
   const std::pair<const char*, Step> steps[] = {
       {"fixed-point-scan", with_options(choose_fixed_point_scans)},
       {"rounded-operand", with_options(rounded_operand)},
@@ -75,6 +80,7 @@ RewriteReport rewrite(ModuleOp module, const RewriteOptions& options) {
       put_after_operands(kernel);
       clean_up(kernel);
       if (!reads_the_forward(name)) tidy(kernel, report);
+      verify_after(kernel, name);
     }
     lower_fixed_point_scans(kernel, options);
     clean_up(kernel);

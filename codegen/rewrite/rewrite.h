@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rewrites kda IR with numerics in mind: named rules, each `pattern -> result if guard` in a header of its own.
 //
-// Order (rewrite.cpp); after each step equal values are merged and dead ones dropped, after `identities` these are applied
-// again each time:
+// Order (rewrite.cpp); after each step equal values are merged and dead ones dropped, after `identities` these are
+// applied again each time:
 //   fixed-point-scan     chooses, when exponents still stand as the spec has them; the last step puts it into effect
 //   rounded-operand      on the plain chain rule, where y*dy still stands in one piece
 //   shared-exponential   on whole families, before a use is rewritten away; both compare with the forward as it was
@@ -12,8 +12,8 @@
 //   parameter-hoisting
 //   inverse-norm         when no rule looks for an rsqrt any more
 //   fixed-point          integers from the sums on to the exponents
-// Values that do not depend on a cotangent belong to the forward. They change only by rules that look at nothing but the
-// forward's own values, so that a forward and its backward, both rewritten, compute the same bits.
+// Values that do not depend on a cotangent belong to the forward. They change only by rules that look at nothing but
+// the forward's own values, so that a forward and its backward, both rewritten, compute the same bits.
 #pragma once
 #include <functional>
 #include <string>

@@ -30,8 +30,10 @@ class ForwardCopy {
     raw_.setInsertionPointToEnd(&backward.block());
     bool forward = true;
     for (auto input : backward.block().getOps<InputOp>()) {
-      if (input.getRole() != "cotangent") inputs_[input.getTensor().str()] = input;
-      else if (std::exchange(forward, false)) raw_.setInsertionPoint(input);
+      if (input.getRole() != "cotangent")
+        inputs_[input.getTensor().str()] = input;
+      else if (std::exchange(forward, false))
+        raw_.setInsertionPoint(input);
     }
   }
 
@@ -68,7 +70,7 @@ std::vector<Stored> stored_outputs(KernelOp backward, KernelOp forward) {
   for (auto output : forward.block().getOps<OutputOp>()) {
     if (output.getRole() != "output" || !narrower_than_f32(output.getStorage())) continue;
     if (llvm::none_of(product_of(output.getValue(), through_exponentials).factors, is_exponential)) continue;
-    Stored stored{"d" + output.getTensor().str(), forward_copy.copy(output.getValue()), {}, {}, {}};
+    Stored stored{"d" + output.getTensor().str(), forward_copy.copy(without_broadcast(output.getValue())), {}, {}, {}};
     Builder build(forward_copy.builder(), unnamed(output.getLoc()));
     stored.rounded = build.round(stored.value, output.getStorage());
     // keeps equal values of two outputs apart, and this one alive, while values are merged
@@ -78,6 +80,13 @@ std::vector<Stored> stored_outputs(KernelOp backward, KernelOp forward) {
     outputs.push_back(stored);
   }
   return outputs;
+}
+
+/// Whether every axis of the value is one of a factor: none was added by a broadcast among them.
+bool spanned(Value value, ArrayRef<Value> factors) {
+  return llvm::all_of(type_of(value).getAxes(), [&](StringAttr axis) {
+    return llvm::any_of(factors, [&](Value factor) { return llvm::is_contained(type_of(factor).getAxes(), axis); });
+  });
 }
 
 /// The name of the cotangent that an atom is, or sums up.
@@ -96,7 +105,9 @@ bool is_exponent_weight(const Scalar& ratio, const Product& product) {
   Scalar size = ratio;
   size.coefficient = std::abs(size.coefficient);
   auto has = [&](auto kind) {
-    return llvm::any_of(product.factors, [&](Value factor) { return is_exponential(factor) && llvm::isa<decltype(kind)>(factor.getDefiningOp()); });
+    return llvm::any_of(product.factors, [&](Value factor) {
+      return is_exponential(factor) && llvm::isa<decltype(kind)>(factor.getDefiningOp());
+    });
   };
   return (size == Scalar::ln2() && has(Exp2Op())) || (size.is(1.0) && has(ExpOp()));
 }
@@ -141,13 +152,15 @@ void rounded_operand(KernelOp kernel, const RewriteOptions& options, RewriteRepo
   OpBuilder end = OpBuilder::atBlockEnd(&kernel.block());
   for (Stored& stored : outputs) {
     auto empty = end.getStrArrayAttr({});
-    anchors.push_back(end.create<OutputOp>(stored.rounded.getLoc(), stored.rounded, "", "", end.getF32Type(), empty, FloatAttr(), ArrayAttr(), 0, StringAttr(), StringAttr()));
+    anchors.push_back(end.create<OutputOp>(stored.rounded.getLoc(), stored.rounded, "", "", end.getF32Type(), empty,
+                                           FloatAttr(), ArrayAttr(), 0, StringAttr(), StringAttr()));
   }
   clean_up(kernel);
   for (auto [stored, anchor] : llvm::zip(outputs, anchors)) {
     stored.rounded = anchor->getOperand(0);
     stored.value = stored.rounded.getDefiningOp<RoundOp>().getX();
-    stored.product = product_of(stored.value, through_exponentials);
+    Product product = product_of(stored.value, through_exponentials);
+    if (spanned(stored.rounded, product.factors)) stored.product = product;
   }
   for (auto op : llvm::make_early_inc_range(kernel.block().getOps<MulOp>())) rewrite_product(op, outputs, report);
   for (auto [stored, anchor] : llvm::zip(outputs, anchors)) {

@@ -44,8 +44,8 @@ struct SharedExponential {
     if (!saved) return build.exp2(argument);
     for (auto input : kernel.block().getOps<InputOp>())
       if (input.getTensor() == saved.getTensor() && input->isBeforeInBlock(op)) return input;
-    return rewriter.create<InputOp>(named(saved.getLoc(), saved.getTensor()), argument.getType(), saved.getTensor(), "residual",
-                                    saved.getStorage(), FloatAttr(), FloatAttr(), false, FloatAttr());
+    return rewriter.create<InputOp>(named(saved.getLoc(), saved.getTensor()), argument.getType(), saved.getTensor(),
+                                    "residual", saved.getStorage(), FloatAttr(), FloatAttr(), false, FloatAttr());
   }
 
   void apply(Exp2Op op) {

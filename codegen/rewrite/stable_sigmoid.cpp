@@ -28,8 +28,10 @@ SmallVector<Value> leaves(Value value) {
   while (!pending.empty()) {
     Value next = without_broadcast(pending.pop_back_val());
     if (!visited.insert(next).second) continue;
-    if (auto op = next.getDefiningOp<MulOp>()) pending.append({op.getB(), op.getA()});
-    else result.push_back(next);
+    if (auto op = next.getDefiningOp<MulOp>())
+      pending.append({op.getB(), op.getA()});
+    else
+      result.push_back(next);
   }
   return result;
 }

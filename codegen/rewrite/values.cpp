@@ -20,7 +20,8 @@ bool CotangentDependence::of(Value value) {
   auto [known, added] = known_.try_emplace(op, false);
   if (!added) return known->second;
   auto input = llvm::dyn_cast<InputOp>(op);
-  bool result = input ? input.getRole() == "cotangent" : llvm::any_of(op->getOperands(), [&](Value x) { return of(x); });
+  bool result =
+      input ? input.getRole() == "cotangent" : llvm::any_of(op->getOperands(), [&](Value x) { return of(x); });
   return known_[op] = result;
 }
 

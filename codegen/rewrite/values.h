@@ -8,7 +8,8 @@
 
 namespace kdagen::kda {
 
-/// Whether a value depends on a cotangent input. Such a value is linear in the cotangents; all others are the forward's.
+/// Whether a value depends on a cotangent input. Such a value is linear in the cotangents; all others are the
+/// forward's.
 bool depends_on_cotangent(mlir::Value value);
 /// The same for many values, while no op is erased.
 class CotangentDependence {

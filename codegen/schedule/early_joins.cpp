@@ -11,16 +11,20 @@ namespace {
 /// A single number is the same in both maps.
 bool same_place(mlir::Value value, Map a, Map b) { return a == b || shape_of(value) == Shape::Single; }
 
-bool reads(const Statement& s, mlir::Value value, Map map) { return same_place(value, s.map, map) && llvm::is_contained(register_reads(s), value); }
+bool reads(const Statement& s, mlir::Value value, Map map) {
+  return same_place(value, s.map, map) && llvm::is_contained(register_reads(s), value);
+}
 
 /// Whether the statements of another region read a value from registers.
 bool read_elsewhere(const Program& program, const Region& region, mlir::Value value, Map map) {
   return std::any_of(program.regions.begin(), program.regions.end(), [&](const Region& other) {
-    return &other != &region && std::any_of(other.statements.begin(), other.statements.end(), [&](const Statement& s) { return reads(s, value, map); });
+    return &other != &region && std::any_of(other.statements.begin(), other.statements.end(),
+                                            [&](const Statement& s) { return reads(s, value, map); });
   });
 }
 
-/// Where statement `at` of a region should stand: behind what its operands wait for. `at` itself where it gains nothing.
+/// Where statement `at` of a region should stand: behind what its operands wait for. `at` itself where it gains
+/// nothing.
 size_t better_place(const Program& program, const Region& region, size_t at) {
   const Statement& s = region.statements[at];
   if (s.kind != Kind::Pointwise) return at;
@@ -34,7 +38,8 @@ size_t better_place(const Program& program, const Region& region, size_t at) {
     bool ends = is_array(shape_of(operand), s.map), here = false;
     for (size_t i = 0; i < region.statements.size(); ++i) {
       const Statement& other = region.statements[i];
-      if (i < at && register_result(other) == operand && same_place(operand, other.map, s.map)) made = i + 1, here = true;
+      if (i < at && register_result(other) == operand && same_place(operand, other.map, s.map))
+        made = i + 1, here = true;
       if (i == at || !reads(other, operand, s.map)) continue;
       if (i > at) ends = false;
       last_other_use = i + 1;
@@ -44,7 +49,8 @@ size_t better_place(const Program& program, const Region& region, size_t at) {
     ending += ends;
   }
   int beginning = is_array(shape_of(s.value), s.map);
-  bool one_loop = std::all_of(region.statements.begin() + place, region.statements.begin() + at, [](const Statement& between) { return between.kind == Kind::Pointwise; });
+  bool one_loop = std::all_of(region.statements.begin() + place, region.statements.begin() + at,
+                              [](const Statement& between) { return between.kind == Kind::Pointwise; });
   return ending > beginning && !one_loop ? place : at;
 }
 }  // namespace
@@ -53,7 +59,8 @@ void join_early(Program& program) {
   for (Region& region : program.regions)
     for (size_t at = 0; at < region.statements.size(); ++at)
       if (size_t place = better_place(program, region, at); place < at)
-        std::rotate(region.statements.begin() + place, region.statements.begin() + at, region.statements.begin() + at + 1);
+        std::rotate(region.statements.begin() + place, region.statements.begin() + at,
+                    region.statements.begin() + at + 1);
 }
 
 }  // namespace kdagen::schedule

@@ -10,7 +10,8 @@ using namespace kdagen::kda;
 namespace kdagen::schedule {
 
 bool is_pointwise(Operation* op) {
-  return !isa<InputOp, ConstantOp, IndexOp, OutputOp, SumOp, MaxReduceOp, InverseNormOp, ScanOp, LastOp, ShiftOp, BoundaryOp>(op);
+  return !isa<InputOp, ConstantOp, IndexOp, OutputOp, SumOp, MaxReduceOp, InverseNormOp, ScanOp, LastOp, ShiftOp,
+              BoundaryOp>(op);
 }
 
 bool reduces(Operation* op, AxisRole role) {
@@ -18,9 +19,7 @@ bool reduces(Operation* op, AxisRole role) {
   return has_role(op->getOperand(0), role) && !has_role(op->getResult(0), role);
 }
 
-bool lists(ArrayAttr names, AxisAttr axis) {
-  return axis && llvm::is_contained(names, axis.getName());
-}
+bool lists(ArrayAttr names, AxisAttr axis) { return axis && llvm::is_contained(names, axis.getName()); }
 
 llvm::SmallVector<Value> register_operands(Operation* op) {
   if (reduces(op, AxisRole::Feature) && isa<SumOp>(op))
@@ -48,7 +47,9 @@ namespace {
 std::optional<Home> fixed_home(Operation* op, const Homes& homes) {
   Value result = op->getResult(0);
   Shape shape = shape_of(result);
-  if (section_of(result) != Section::Tile || isa<InputOp, ConstantOp, IndexOp, BoundaryOp>(op) || shape == Shape::Single) return Home::Any;
+  if (section_of(result) != Section::Tile || isa<InputOp, ConstantOp, IndexOp, BoundaryOp>(op) ||
+      shape == Shape::Single)
+    return Home::Any;
   if (!is_pointwise(op)) return shape == Shape::Rows ? Home::Row : Home::Column;
   bool anywhere = llvm::all_of(op->getOperands(), [&](Value operand) { return homes[operand] == Home::Any; });
   if (shape != Shape::Tile) return anywhere ? Home::Any : shape == Shape::Rows ? Home::Row : Home::Column;

@@ -26,19 +26,19 @@ inline bool is_array(Shape shape, Map map) {
 
 /// Tile geometry and launch shape: one point of the tuning space.
 struct Tiling {
-  int chunk = 16;            // rows of a tile
-  int dim = 128;             // columns
-  int width = 128;           // dim rounded up to a power of two; 1 without a feature axis
-  int lanes = 16;            // lanes a row
-  int threads = 256;         // threads a block
-  int rows_per_step = 16;    // threads / lanes
-  int steps = 1;             // steps a tile
+  int chunk = 16;          // rows of a tile
+  int dim = 128;           // columns
+  int width = 128;         // dim rounded up to a power of two; 1 without a feature axis
+  int lanes = 16;          // lanes a row
+  int threads = 256;       // threads a block
+  int rows_per_step = 16;  // threads / lanes
+  int steps = 1;           // steps a tile
   int tiles_per_block = 8;
-  int min_blocks = 2;        // residency asked of the compiler
-  bool heads_fastest = true; // neighbouring blocks work on neighbouring heads
-  int stages = 0;            // tiles whose operands are in shared memory or on their way to it; 0: plain loads
+  int min_blocks = 2;         // residency asked of the compiler
+  bool heads_fastest = true;  // neighbouring blocks work on neighbouring heads
+  int stages = 0;             // tiles whose operands are in shared memory or on their way to it; 0: plain loads
   int blocks_per_step() const { return rows_per_step / 8; }  // scan blocks of 8 rows
-  int owned_tiles() const { return threads / chunk; }  // with a thread for each of their rows
+  int owned_tiles() const { return threads / chunk; }        // with a thread for each of their rows
   int total_rows() const { return steps * rows_per_step; }
   int total_blocks() const { return total_rows() / 8; }
 };
@@ -65,25 +65,25 @@ struct Buffer {
 };
 
 enum class Kind : uint8_t {
-  Load,         // value (kda.input) from global memory
-  Pointwise,    // op, element by element
-  RowReduce,    // op: sum or maximum over the columns of a row
-  Publish,      // value to buffer
-  Fetch,        // value from buffer
-  ScanBlocks,   // op: sums inside blocks of 8 rows; block sums to buffer
-  ScanCarry,    // op: adds the sums of the blocks before
-  RowScan,      // op: scan of one number a row, from buffer
-  BlockTotals,  // op: sum (or maximum) of each block of 8 rows to buffer
-  Total,        // op: from the block totals in buffer
-  RowTotal,     // op: total of one number a row, from buffer
-  PublishLast,  // op (kda.last): the last valid row to buffer
-  FetchShifted, // op (kda.shift): another row of buffer
-  FetchBoundary,// op (kda.boundary): the last row before the row's sub-chunk, of buffer
-  Store,        // op (kda.output) to global memory
-  Accumulate,   // op (sum over tiles): adds this tile's total to the running sum; from buffer when it has rows
+  Load,           // value (kda.input) from global memory
+  Pointwise,      // op, element by element
+  RowReduce,      // op: sum or maximum over the columns of a row
+  Publish,        // value to buffer
+  Fetch,          // value from buffer
+  ScanBlocks,     // op: sums inside blocks of 8 rows; block sums to buffer
+  ScanCarry,      // op: adds the sums of the blocks before
+  RowScan,        // op: scan of one number a row, from buffer
+  BlockTotals,    // op: sum (or maximum) of each block of 8 rows to buffer
+  Total,          // op: from the block totals in buffer
+  RowTotal,       // op: total of one number a row, from buffer
+  PublishLast,    // op (kda.last): the last valid row to buffer
+  FetchShifted,   // op (kda.shift): another row of buffer
+  FetchBoundary,  // op (kda.boundary): the last row before the row's sub-chunk, of buffer
+  Store,          // op (kda.output) to global memory
+  Accumulate,     // op (sum over tiles): adds this tile's total to the running sum; from buffer when it has rows
   Barrier,
-  LoadAhead,    // value (kda.input, one number a row) of the next tile
-  Restage,      // the slot of this portion of `region` is free: asks for the operands of the portion `stages` ahead
+  LoadAhead,  // value (kda.input, one number a row) of the next tile
+  Restage,    // the slot of this portion of `region` is free: asks for the operands of the portion `stages` ahead
 };
 
 struct Statement {
@@ -121,12 +121,12 @@ struct StagedTensor {
   int bytes = 0;
 };
 
-/// Operands that arrive while earlier ones are computed with. A unit is what a slot of shared memory holds: the operands
-/// of one step of one region (of a tile, where that is one step), or of all its steps where those take no more than another
-/// region's step. There are `tiling.stages` slots, all alike.
+/// Operands that arrive while earlier ones are computed with. A unit is what a slot of shared memory holds: the
+/// operands of one step of one region (of a tile, where that is one step), or of all its steps where those take no more
+/// than another region's step. There are `tiling.stages` slots, all alike.
 struct Staging {
   std::vector<StagedTensor> tensors;  // regions ascending
-  int control_offset = 0;  // bytes from the start of shared memory: counters and records
+  int control_offset = 0;             // bytes from the start of shared memory: counters and records
   int slots_offset = 0;
   int slot_bytes = 0;
   std::vector<kda::InputOp> ahead;  // row scalars loaded a tile ahead into a register
@@ -155,21 +155,23 @@ struct Staging {
 struct Program {
   kda::KernelOp kernel;
   Tiling tiling;
-  std::vector<Statement> prologue;  // once a block: parameter-only values
-  std::vector<Region> regions;      // for each tile
+  std::vector<Statement> prologue;          // once a block: parameter-only values
+  std::vector<Region> regions;              // for each tile
   std::vector<Statement> owner_statements;  // for all tiles of a block, before the first, by a thread a row
   std::vector<Buffer> buffers;
   std::vector<ParameterSum> parameter_sums;
   std::set<std::string> tile_major;  // cotangents stored tile by tile
   Staging staging;
-  int shared_floats = 0;            // buffers and staging
+  int shared_floats = 0;  // buffers and staging
 
   bool is_owned(mlir::Operation* op) const {
     return llvm::any_of(owner_statements, [&](const Statement& s) { return s.op == op; });
   }
 
   /// Units of a region, and of the regions before it (of all: regions.size()).
-  int units_of(int region) const { return !staging.holds(region) ? 0 : regions[region].loop && !staging.whole(region) ? tiling.steps : 1; }
+  int units_of(int region) const {
+    return !staging.holds(region) ? 0 : regions[region].loop && !staging.whole(region) ? tiling.steps : 1;
+  }
   int units_before(int region) const {
     int units = 0;
     for (int r = 0; r < region; ++r) units += units_of(r);

@@ -17,7 +17,10 @@ class MinCut {
   std::vector<bool> source_side() const;
 
  private:
-  struct Edge { int from, to; double weight; };
+  struct Edge {
+    int from, to;
+    double weight;
+  };
   int nodes_ = 2;
   std::vector<Edge> edges_;
 };

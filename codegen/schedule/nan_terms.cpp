@@ -67,14 +67,16 @@ class NanTerms {
 
   static bool is_arithmetic(Operation* op) { return isa<MulOp, FmaOp, AddOp, SubOp, NegOp, RoundOp, BroadcastOp>(op); }
 
-  /// Whether whoever reads a number there becomes NaN with the term, by another operand of its own or of a later reader.
+  /// Whether whoever reads a number there becomes NaN with the term, by another operand of its own or of a later
+  /// reader.
   static bool reader_has(OpOperand& read, Value term) {
     Operation* reader = read.getOwner();
     if (!is_arithmetic(reader)) return false;
     for (OpOperand& other : reader->getOpOperands())
       if (other.get() != read.get() && has(other.get(), term)) return true;
     Value result = reader->getResult(0);
-    return !result.use_empty() && llvm::all_of(result.getUses(), [&](OpOperand& next) { return reader_has(next, term); });
+    return !result.use_empty() &&
+           llvm::all_of(result.getUses(), [&](OpOperand& next) { return reader_has(next, term); });
   }
 
   /// Whether NaN in the term is NaN in the value.
@@ -83,7 +85,8 @@ class NanTerms {
     made_of.insert(value);
     for (size_t i = 0; i < made_of.size(); ++i) {
       if (made_of[i] == term) return true;
-      if (Operation* op = made_of[i].getDefiningOp(); is_arithmetic(op)) made_of.insert(op->operand_begin(), op->operand_end());
+      if (Operation* op = made_of[i].getDefiningOp(); is_arithmetic(op))
+        made_of.insert(op->operand_begin(), op->operand_end());
     }
     return false;
   }

@@ -39,7 +39,8 @@ Value from_small_side(kda::Builder& build, ToFixedOp op, const ScaledSigmoid& pa
   auto small = raw.create<ToFixedOp>(op.getLoc(), type, product, op.getLimit());
   small->setAttr(never_saturates_attribute, raw.getUnitAttr());  // e/(1+e) <= 1/2
   auto constant_type = kda::ValueType::get(op.getContext(), {}, fixed_type(op.getResult()));
-  Value whole = raw.create<ConstantOp>(op.getLoc(), constant_type, raw.getF64FloatAttr(parts.scalar.value()), raw.getArrayAttr({}));
+  Value whole = raw.create<ConstantOp>(op.getLoc(), constant_type, raw.getF64FloatAttr(parts.scalar.value()),
+                                       raw.getArrayAttr({}));
   Value large = raw.create<SubOp>(op.getLoc(), type, whole, small.getResult());
   Location place = op.getX().hasOneUse() ? op.getX().getLoc() : op.getLoc();  // the user's name, if the float goes
   return raw.create<SelectOp>(place, type, non_negative, large, small.getResult());
@@ -68,7 +69,8 @@ Value expand(kda::Builder& build, Operation* op) {
 /// sum over {d, t} -> sum over t of sum over d; likewise max_reduce. Sums over tiles are left whole.
 template <typename OpTy>
 Value split(kda::Builder& build, OpTy op, KernelOp kernel) {
-  auto rows = kernel.axis(AxisRole::Rows), feature = kernel.axis(AxisRole::Feature), chunk = kernel.axis(AxisRole::Chunk);
+  auto rows = kernel.axis(AxisRole::Rows), feature = kernel.axis(AxisRole::Feature),
+       chunk = kernel.axis(AxisRole::Chunk);
   if (lists(op.getOver(), chunk) || !lists(op.getOver(), rows) || !lists(op.getOver(), feature)) return {};
   std::string row = rows.getName().str(), column = feature.getName().str();
   if constexpr (std::is_same_v<OpTy, SumOp>) return build.sum(build.sum(op.getX(), {column}), {row});

@@ -18,14 +18,15 @@ namespace {
 struct Item {
   Statement statement;
   int region = 0;
-  int after = -1;       // an item that must come before
+  int after = -1;  // an item that must come before
   bool done = false;
   enum class When : uint8_t { Now, EndOfPhase, EndOfTile } when = When::Now;
 };
 
 class Orderer {
  public:
-  Orderer(Program& program, const Homes& homes, const Sweeps& sweeps) : program_(program), homes_(homes), sweeps_(sweeps) {
+  Orderer(Program& program, const Homes& homes, const Sweeps& sweeps)
+      : program_(program), homes_(homes), sweeps_(sweeps) {
     multi_ = program.tiling.steps > 1;
     int sweep_count = int(sweeps.reverse.size());
     program_.regions.resize(multi_ ? 2 * sweep_count + 1 : 1);
@@ -38,7 +39,8 @@ class Orderer {
   void run(const llvm::DenseSet<Operation*>& apart) {
     for (Operation& op : program_.kernel.block())
       if (!apart.contains(&op)) create_items(&op);
-    for (size_t before = items_.size() + 1; before != items_.size();) {  // a move may need further moves in an earlier region
+    for (size_t before = items_.size() + 1;
+         before != items_.size();) {  // a move may need further moves in an earlier region
       before = items_.size();
       for (int region = 0; region < int(program_.regions.size()); ++region) create_moves(region);
     }
@@ -85,8 +87,9 @@ class Orderer {
     auto key = std::make_pair(value.getAsOpaquePointer(), shape == Shape::Tile && !chunk_long && multi_ ? region : -1);
     if (auto it = published_.find(key); it != published_.end()) return it->second;
     if (auto it = published_.find({key.first, -1}); it != published_.end()) return it->second;
-    Layout layout = shape == Shape::Tile ? (chunk_long && multi_ ? Layout::ChunkTile : Layout::StepTile)
-                    : shape == Shape::Rows ? Layout::ChunkRows : Layout::Columns;
+    Layout layout = shape == Shape::Tile   ? (chunk_long && multi_ ? Layout::ChunkTile : Layout::StepTile)
+                    : shape == Shape::Rows ? Layout::ChunkRows
+                                           : Layout::Columns;
     Map map = homes_[value] == Home::Column ? Map::Column : Map::Row;
     int item = add_item(Kind::Publish, map, nullptr, value, region, add_buffer(value, layout, "shared"));
     return published_[key] = item;
@@ -95,8 +98,11 @@ class Orderer {
   void create_items(Operation* op) {
     if (auto output = dyn_cast<OutputOp>(op)) {
       if (section_of(output.getValue()) == Section::Tile) {
-        int item = add_item(Kind::Store, homes_.map_of(op), op, output.getValue(), region_of(op, has_rows(output.getValue())));
-        if (is_local(output.getValue())) items_[item].when = is_array(shape_of(output.getValue()), homes_.map_of(op)) ? Item::When::EndOfPhase : Item::When::EndOfTile;
+        int item =
+            add_item(Kind::Store, homes_.map_of(op), op, output.getValue(), region_of(op, has_rows(output.getValue())));
+        if (is_local(output.getValue()))
+          items_[item].when =
+              is_array(shape_of(output.getValue()), homes_.map_of(op)) ? Item::When::EndOfPhase : Item::When::EndOfTile;
       }
       return;
     }
@@ -132,8 +138,9 @@ class Orderer {
       anchors_[op] = add_item(Kind::FetchShifted, map, op, result, reads, items_[source].statement.buffer, source);
     } else if (tile) {
       bool shared = isa<SumOp>(op) && block_sums_.count(x) && items_[block_sums_[x]].region == writes;
-      int source = shared ? block_sums_[x]
-                          : add_item(Kind::BlockTotals, map, op, x, writes, add_buffer(x, Layout::BlockColumns, "blocks"));
+      int source = shared
+                       ? block_sums_[x]
+                       : add_item(Kind::BlockTotals, map, op, x, writes, add_buffer(x, Layout::BlockColumns, "blocks"));
       if (isa<SumOp>(op)) block_sums_[x] = source;
       anchors_[op] = add_item(Kind::Total, map, op, result, reads, items_[source].statement.buffer, source);
     } else {
@@ -148,7 +155,10 @@ class Orderer {
     for (size_t i = 0; i < items_.size(); ++i) {
       if (items_[i].region != region) continue;
       Statement s = items_[i].statement;
-      if (s.kind == Kind::Publish) { visit_operands(s.value, s.map, region, seen); continue; }
+      if (s.kind == Kind::Publish) {
+        visit_operands(s.value, s.map, region, seen);
+        continue;
+      }
       if (s.kind == Kind::ScanCarry || s.kind == Kind::Total || s.kind == Kind::RowScan || s.kind == Kind::RowTotal ||
           s.kind == Kind::Fetch || s.kind == Kind::FetchShifted)
         continue;
@@ -185,7 +195,8 @@ class Orderer {
   using Key = std::pair<void*, int>;
   static Key key(Value value, Map map) { return {value.getAsOpaquePointer(), int(map)}; }
   bool available(Value value, Map map) const {
-    return tile_scope_.count(key(value, map)) || region_scope_.count(key(value, map)) || prologue_scope_.count(key(value, map));
+    return tile_scope_.count(key(value, map)) || region_scope_.count(key(value, map)) ||
+           prologue_scope_.count(key(value, map));
   }
 
   /// The published copy of a value that this region may read: its item, or -1.
@@ -231,8 +242,10 @@ class Orderer {
       case Kind::RowScan:
       case Kind::RowTotal:
       case Kind::Fetch:
-      case Kind::FetchShifted: return dirty_.count(s.buffer) ? State::NeedsBarrier : State::Ready;
-      case Kind::Publish: return publish_state(s, region);
+      case Kind::FetchShifted:
+        return dirty_.count(s.buffer) ? State::NeedsBarrier : State::Ready;
+      case Kind::Publish:
+        return publish_state(s, region);
       default: {
         State result = State::Ready;
         for (Value operand : register_operands(s.op)) result = worse(result, state(operand, s.map, region));
@@ -258,8 +271,10 @@ class Orderer {
     bool both = shape_of(value) == Shape::Single;
     for (Map m : {Map::Row, Map::Column}) {
       if (m != map && !both) continue;
-      if (section_of(value) == Section::Prologue) prologue_scope_.insert(key(value, m));
-      else (program_.regions[region_].loop ? region_scope_ : tile_scope_).insert(key(value, m));
+      if (section_of(value) == Section::Prologue)
+        prologue_scope_.insert(key(value, m));
+      else
+        (program_.regions[region_].loop ? region_scope_ : tile_scope_).insert(key(value, m));
     }
   }
 
@@ -272,11 +287,13 @@ class Orderer {
     if (anchors_.count(op) || !homed_here) {
       int copy = copy_of(value, region_);
       if (copy < 0) throw KdagenBug("schedule: a value is needed before it is published");
-      program_.regions[region_].statements.push_back({Kind::Fetch, map, nullptr, value, items_[copy].statement.buffer, ""});
+      program_.regions[region_].statements.push_back(
+          {Kind::Fetch, map, nullptr, value, items_[copy].statement.buffer, ""});
     } else if (isa<BoundaryOp>(op)) {
       int copy = copy_of(op->getOperand(0), region_);
       if (copy < 0) throw KdagenBug("schedule: a boundary is needed before its rows are published");
-      program_.regions[region_].statements.push_back({Kind::FetchBoundary, map, op, value, items_[copy].statement.buffer, ""});
+      program_.regions[region_].statements.push_back(
+          {Kind::FetchBoundary, map, op, value, items_[copy].statement.buffer, ""});
     } else if (isa<InputOp>(op)) {
       target(value).push_back({Kind::Load, map, op, value, -1, ""});
     } else if (is_pointwise(op)) {
@@ -295,9 +312,16 @@ class Orderer {
     Statement& s = item.statement;
     auto& statements = program_.regions[region_].statements;
     switch (s.kind) {
-      case Kind::Publish: need(s.value, s.map); break;
-      case Kind::ScanCarry: case Kind::Total: case Kind::RowScan: case Kind::RowTotal: case Kind::Fetch:
-      case Kind::FetchShifted: break;
+      case Kind::Publish:
+        need(s.value, s.map);
+        break;
+      case Kind::ScanCarry:
+      case Kind::Total:
+      case Kind::RowScan:
+      case Kind::RowTotal:
+      case Kind::Fetch:
+      case Kind::FetchShifted:
+        break;
       default:
         for (Value operand : register_operands(s.op)) need(operand, s.map);
     }
@@ -325,13 +349,20 @@ class Orderer {
         State now = state(item, region);
         if (now == State::Waiting) continue;
         auto rank = [&](const Item& i, State s) {
-          return std::make_tuple(i.when == Item::When::EndOfTile, s, i.when == Item::When::EndOfPhase, i.statement.map != current);
+          return std::make_tuple(i.when == Item::When::EndOfTile, s, i.when == Item::When::EndOfPhase,
+                                 i.statement.map != current);
         };
         bool better = !best || rank(item, now) < rank(*best, best_state);
-        if (better) { best = &item; best_state = now; }
+        if (better) {
+          best = &item;
+          best_state = now;
+        }
       }
       if (!best) break;
-      if (best_state == State::NeedsBarrier) { dirty_.clear(); continue; }
+      if (best_state == State::NeedsBarrier) {
+        dirty_.clear();
+        continue;
+      }
       current = best->statement.map;
       emit(*best);
     }
@@ -345,15 +376,16 @@ class Orderer {
   bool multi_ = false;
   int region_ = 0;
   std::vector<Item> items_;
-  llvm::DenseMap<Operation*, int> anchors_;              // the item that makes an op's result
-  llvm::DenseMap<Value, int> block_sums_;                // sums of blocks of 8 rows of a value
-  std::map<std::pair<void*, int>, int> published_;       // (value, region or -1) -> item
+  llvm::DenseMap<Operation*, int> anchors_;         // the item that makes an op's result
+  llvm::DenseMap<Value, int> block_sums_;           // sums of blocks of 8 rows of a value
+  std::map<std::pair<void*, int>, int> published_;  // (value, region or -1) -> item
   std::set<Key> tile_scope_, region_scope_, prologue_scope_;
-  std::set<int> dirty_;                                  // buffers written since the last barrier
+  std::set<int> dirty_;  // buffers written since the last barrier
 };
 }  // namespace
 
-void order_statements(Program& program, const Homes& homes, const Sweeps& sweeps, const llvm::DenseSet<Operation*>& apart) {
+void order_statements(Program& program, const Homes& homes, const Sweeps& sweeps,
+                      const llvm::DenseSet<Operation*>& apart) {
   Orderer(program, homes, sweeps).run(apart);
 }
 

@@ -7,10 +7,11 @@
 
 namespace kdagen::schedule {
 
-/// List scheduling: sums, scans, moves and stores are the items; a value computed element by element is pulled in by the
-/// first item of its map that needs it. Among the items that are ready, those that need no barrier come first, so that
-/// the number of phases, whatever it is, follows from the graph. Fills regions, prologue, buffers and parameter sums.
-/// `apart`: ops that are not done here (see row_owners.h).
-void order_statements(Program& program, const Homes& homes, const Sweeps& sweeps, const llvm::DenseSet<mlir::Operation*>& apart);
+/// List scheduling: sums, scans, moves and stores are the items; a value computed element by element is pulled in by
+/// the first item of its map that needs it. Among the items that are ready, those that need no barrier come first, so
+/// that the number of phases, whatever it is, follows from the graph. Fills regions, prologue, buffers and parameter
+/// sums. `apart`: ops that are not done here (see row_owners.h).
+void order_statements(Program& program, const Homes& homes, const Sweeps& sweeps,
+                      const llvm::DenseSet<mlir::Operation*>& apart);
 
 }  // namespace kdagen::schedule

@@ -12,7 +12,9 @@ namespace kdagen::schedule {
 namespace {
 constexpr int kStaticFloats = 48 * 1024 / 4;
 
-int size_of(const Program& program, int buffer) { return (buffer_floats(program.buffers[buffer], program.tiling) + 3) / 4 * 4; }
+int size_of(const Program& program, int buffer) {
+  return (buffer_floats(program.buffers[buffer], program.tiling) + 3) / 4 * 4;
+}
 
 /// One access, where `phase` counts the barriers before it and `order` the statements.
 struct Access {
@@ -32,7 +34,10 @@ std::vector<std::vector<Span>> spans_of(const Program& program) {
       for (int step = 0; step < (program.regions[r].loop ? 2 : 1); ++step)
         for (const Statement& s : program.regions[r].statements) {
           ++order;
-          if (s.kind == Kind::Barrier) { ++phase; continue; }
+          if (s.kind == Kind::Barrier) {
+            ++phase;
+            continue;
+          }
           if (s.buffer < 0) continue;
           bool of_step = program.buffers[s.buffer].layout == Layout::StepTile;
           spans[{s.buffer, tile, of_step ? r : -1, of_step ? step : -1}].push_back({phase, order, &s});
@@ -56,7 +61,8 @@ bool hands_over(const Program& program, const Span& from, const Span& to) {
 enum class Neighbours { Apart, SamePlace, Free };  // must not overlap; only at the same offset; may overlap in any way
 
 Neighbours neighbours(const Program& program, const std::vector<std::vector<Span>>& spans, int a, int b) {
-  if (spans[a].empty() || spans[b].empty()) return Neighbours::Apart;  // of the row owners: no barrier parts them from the tiles
+  if (spans[a].empty() || spans[b].empty())
+    return Neighbours::Apart;  // of the row owners: no barrier parts them from the tiles
   Neighbours result = Neighbours::Free;
   for (const Span& x : spans[a])
     for (const Span& y : spans[b]) {
@@ -91,7 +97,9 @@ int first_fit(Program& program, Relation relation) {
         int begin = program.buffers[j].offset, end = begin + size_of(program, j);
         if (offset >= end || begin >= offset + size_of(program, i)) continue;
         Neighbours how = relation(i, j);
-        if (how == Neighbours::Free || (how == Neighbours::SamePlace && offset == begin && size_of(program, i) == size_of(program, j))) continue;
+        if (how == Neighbours::Free ||
+            (how == Neighbours::SamePlace && offset == begin && size_of(program, i) == size_of(program, j)))
+          continue;
         offset = end;
         moved = true;
       }
@@ -107,7 +115,9 @@ int first_fit(Program& program, Relation relation) {
 /// through the whole loop.
 std::vector<std::pair<int, int>> lifetimes(const Program& program) {
   std::vector<std::pair<int, int>> lives(program.buffers.size(), {1 << 30, -1});
-  auto add = [&](int buffer, int at) { lives[buffer] = {std::min(lives[buffer].first, at), std::max(lives[buffer].second, at)}; };
+  auto add = [&](int buffer, int at) {
+    lives[buffer] = {std::min(lives[buffer].first, at), std::max(lives[buffer].second, at)};
+  };
   int at = 0;
   for (const Region& region : program.regions) {
     int begin = at, end = at + int(region.statements.size());
@@ -137,7 +147,8 @@ void place_buffers(Program& program) {
   Program closer = program;
   auto lives = lifetimes(program);
   closer.shared_floats = first_fit(closer, [&](int a, int b) {
-    return lives[a].first <= lives[b].second && lives[b].first <= lives[a].second ? Neighbours::Apart : Neighbours::Free;
+    return lives[a].first <= lives[b].second && lives[b].first <= lives[a].second ? Neighbours::Apart
+                                                                                  : Neighbours::Free;
   });
   if (closer.shared_floats < program.shared_floats) program = std::move(closer);
 }

@@ -20,17 +20,23 @@ llvm::SmallVector<mlir::Value> register_reads(const Statement& s) {
     case Kind::Total:
     case Kind::Barrier:
     case Kind::LoadAhead:
-    case Kind::Restage: return {};
-    case Kind::ScanCarry: return {s.op->getResult(0)};
-    case Kind::Pointwise: return llvm::SmallVector<mlir::Value>(s.op->getOperands());
-    case Kind::RowReduce: return llvm::SmallVector<mlir::Value>(register_operands(s.op));
-    default: return {s.value};
+    case Kind::Restage:
+      return {};
+    case Kind::ScanCarry:
+      return {s.op->getResult(0)};
+    case Kind::Pointwise:
+      return llvm::SmallVector<mlir::Value>(s.op->getOperands());
+    case Kind::RowReduce:
+      return llvm::SmallVector<mlir::Value>(register_operands(s.op));
+    default:
+      return {s.value};
   }
 }
 
 mlir::Value register_result(const Statement& s) {
   switch (s.kind) {
-    case Kind::ScanBlocks: return s.op->getResult(0);
+    case Kind::ScanBlocks:
+      return s.op->getResult(0);
     case Kind::Publish:
     case Kind::BlockTotals:
     case Kind::PublishLast:
@@ -38,13 +44,16 @@ mlir::Value register_result(const Statement& s) {
     case Kind::Accumulate:
     case Kind::Barrier:
     case Kind::LoadAhead:
-    case Kind::Restage: return {};
-    default: return s.value;
+    case Kind::Restage:
+      return {};
+    default:
+      return s.value;
   }
 }
 
 namespace {
-/// Registers of a thread that hold a value. Numbers of 16 bits stay as they were loaded, in pairs, until they are computed with.
+/// Registers of a thread that hold a value. Numbers of 16 bits stay as they were loaded, in pairs, until they are
+/// computed with.
 int registers_of(const Statement& s, mlir::Value value) {
   if (!is_array(shape_of(value), s.map)) return 1;
   auto input = mlir::dyn_cast_or_null<InputOp>(s.op);
@@ -60,10 +69,12 @@ struct Key {
   auto operator<=>(const Key&) const = default;
 };
 
-struct Life { int first, last, size; };
+struct Life {
+  int first, last, size;
+};
 
-/// Numbers the statements of a tile; a run of element-wise statements is one loop, and has one number: what lives inside
-/// it alone takes one register.
+/// Numbers the statements of a tile; a run of element-wise statements is one loop, and has one number: what lives
+/// inside it alone takes one register.
 class Lives {
  public:
   explicit Lives(const Program& program) {
@@ -75,7 +86,8 @@ class Lives {
         run = s.kind == Kind::Pointwise;
         for (mlir::Value operand : register_reads(s)) read(operand, s.map, r);
         if (mlir::Value value = register_result(s))
-          lives_.try_emplace(Key{value.getAsOpaquePointer(), s.map, region.loop ? r : -1}, Life{at_, at_, registers_of(s, value)});
+          lives_.try_emplace(Key{value.getAsOpaquePointer(), s.map, region.loop ? r : -1},
+                             Life{at_, at_, registers_of(s, value)});
       }
       for (Life* life : read_here_)
         if (region.loop) life->last = at_ + 1;  // each step reads it
@@ -96,7 +108,10 @@ class Lives {
 
  private:
   void read(mlir::Value value, Map map, int region) {
-    if (auto it = lives_.find({value.getAsOpaquePointer(), map, region}); it != lives_.end()) { it->second.last = at_; return; }
+    if (auto it = lives_.find({value.getAsOpaquePointer(), map, region}); it != lives_.end()) {
+      it->second.last = at_;
+      return;
+    }
     auto it = lives_.find({value.getAsOpaquePointer(), map, -1});
     if (it == lives_.end()) return;
     it->second.last = at_;

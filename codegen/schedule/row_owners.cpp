@@ -38,8 +38,10 @@ class Statements {
       if (ops_.contains(&op)) add(&op);
     // All loads are asked for before the first is waited for; values to be stored have had the most time.
     auto& statements = program_.owner_statements;
-    std::stable_partition(statements.begin(), statements.end(), [](const Statement& s) { return s.kind == Kind::Load; });
-    std::stable_partition(statements.begin(), statements.end(), [](const Statement& s) { return s.kind != Kind::Store; });
+    std::stable_partition(statements.begin(), statements.end(),
+                          [](const Statement& s) { return s.kind == Kind::Load; });
+    std::stable_partition(statements.begin(), statements.end(),
+                          [](const Statement& s) { return s.kind != Kind::Store; });
   }
 
  private:
@@ -94,7 +96,9 @@ llvm::DenseSet<Operation*> find_row_owners(KernelOp kernel, const Tiling& tiling
   if (tiling.lanes < 2 || tiling.chunk > tiling.threads) return ops;
   for (Operation& op : kernel.block())
     if (is_candidate(&op, tiling)) ops.insert(&op);
-  auto users_belong = [&](Value value) { return llvm::all_of(value.getUsers(), [&](Operation* user) { return ops.contains(user); }); };
+  auto users_belong = [&](Value value) {
+    return llvm::all_of(value.getUsers(), [&](Operation* user) { return ops.contains(user); });
+  };
   auto belongs = [&](Operation* op) {
     for (Value operand : op->getOperands()) {
       Operation* from = operand.getDefiningOp();

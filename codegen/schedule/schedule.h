@@ -9,7 +9,8 @@
 namespace kdagen::schedule {
 
 struct ScheduleOptions {
-  std::string schedule = "default";  // default | baseline | tuned | KEY=V,... (threads, tiles_per_block, min_blocks, heads_fastest, stages)
+  std::string schedule = "default";  // default | baseline | tuned | KEY=V,... (threads, tiles_per_block, min_blocks,
+                                     // heads_fastest, stages)
   std::string layout = "bthd";       // decides the default grid order
   std::string arch = "sm_90";
 };

@@ -10,19 +10,26 @@ bool writes_buffer(Kind kind) {
   return kind == Kind::Publish || kind == Kind::ScanBlocks || kind == Kind::BlockTotals || kind == Kind::PublishLast;
 }
 bool reads_buffer(Kind kind) {
-  return kind == Kind::Fetch || kind == Kind::FetchShifted || kind == Kind::FetchBoundary || kind == Kind::ScanCarry || kind == Kind::RowScan ||
-         kind == Kind::Total || kind == Kind::RowTotal;
+  return kind == Kind::Fetch || kind == Kind::FetchShifted || kind == Kind::FetchBoundary || kind == Kind::ScanCarry ||
+         kind == Kind::RowScan || kind == Kind::Total || kind == Kind::RowTotal;
 }
 
 int buffer_floats(const Buffer& buffer, const Tiling& tiling) {
   switch (buffer.layout) {
-    case Layout::StepTile: return tiling.rows_per_step * tiling.width;
-    case Layout::ChunkTile: return tiling.total_rows() * tiling.width;
-    case Layout::ChunkRows: return tiling.total_rows();
-    case Layout::Columns: return std::max(tiling.width, 4);
-    case Layout::BlockColumns: return tiling.total_blocks() * tiling.width;
-    case Layout::OwnerRows: return tiling.threads;
-    case Layout::OwnerTiles: return std::max(tiling.owned_tiles(), 4);
+    case Layout::StepTile:
+      return tiling.rows_per_step * tiling.width;
+    case Layout::ChunkTile:
+      return tiling.total_rows() * tiling.width;
+    case Layout::ChunkRows:
+      return tiling.total_rows();
+    case Layout::Columns:
+      return std::max(tiling.width, 4);
+    case Layout::BlockColumns:
+      return tiling.total_blocks() * tiling.width;
+    case Layout::OwnerRows:
+      return tiling.threads;
+    case Layout::OwnerTiles:
+      return std::max(tiling.owned_tiles(), 4);
   }
   return 0;
 }
@@ -96,13 +103,16 @@ class Races {
   /// Whether a statement of a step touches nothing of a buffer that belongs to another step.
   bool stays_in_step(const Statement& s) const {
     Layout layout = program_.buffers[s.buffer].layout;
-    bool by_row = s.kind == Kind::Publish || s.kind == Kind::Fetch, by_block = s.kind == Kind::ScanBlocks || s.kind == Kind::ScanCarry || s.kind == Kind::BlockTotals;
-    return (by_row && (layout == Layout::ChunkTile || layout == Layout::ChunkRows)) || (by_block && layout == Layout::BlockColumns);
+    bool by_row = s.kind == Kind::Publish || s.kind == Kind::Fetch,
+         by_block = s.kind == Kind::ScanBlocks || s.kind == Kind::ScanCarry || s.kind == Kind::BlockTotals;
+    return (by_row && (layout == Layout::ChunkTile || layout == Layout::ChunkRows)) ||
+           (by_block && layout == Layout::BlockColumns);
   }
 
   bool overlap(int a, int b) const {
     const Buffer &x = program_.buffers[a], &y = program_.buffers[b];
-    return x.offset < y.offset + buffer_floats(y, program_.tiling) && y.offset < x.offset + buffer_floats(x, program_.tiling);
+    return x.offset < y.offset + buffer_floats(y, program_.tiling) &&
+           y.offset < x.offset + buffer_floats(x, program_.tiling);
   }
 
   /// An earlier access to the same memory by other threads, or null.
@@ -110,7 +120,8 @@ class Races {
     for (const Access& other : earlier) {
       int a = other.statement->buffer, b = access.statement->buffer;
       bool other_step = a == b && other.part >= 0 && access.part >= 0 && other.part != access.part;
-      bool own = program_.buffers[a].offset == program_.buffers[b].offset && own_elements(program_, *other.statement, *access.statement);
+      bool own = program_.buffers[a].offset == program_.buffers[b].offset &&
+                 own_elements(program_, *other.statement, *access.statement);
       if (!other_step && !own && overlap(a, b)) return &other;
     }
     return nullptr;
@@ -124,7 +135,8 @@ class Races {
 
 void insert_barriers(Program& program) {
   Races races(program);
-  while (races.mend_one()) {}
+  while (races.mend_one()) {
+  }
 }
 
 }  // namespace kdagen::schedule

@@ -7,7 +7,8 @@ namespace kdagen::schedule {
 
 /// Floats a buffer takes.
 int buffer_floats(const Buffer& buffer, const Tiling& tiling);
-/// Whether each thread reads from one buffer just the elements that it writes to the other, where both lie at one place.
+/// Whether each thread reads from one buffer just the elements that it writes to the other, where both lie at one
+/// place.
 bool own_elements(const Program& program, const Statement& read, const Statement& write);
 /// Walks the statements as they repeat (steps inside a tile, tiles inside a block) and inserts a barrier before each
 /// statement that reads what was written, or writes what was read or written, since the last barrier.

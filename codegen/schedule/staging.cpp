@@ -18,7 +18,8 @@ constexpr int kBoxAlignment = 128, kLargestBox = 256;
 constexpr int kCounterBytes = 8, kTileRecordBytes = 40, kPointerBytes = 8;
 constexpr int kReservedBytes = 1024;  // of shared memory, for each resident block
 
-constexpr int kMostSlots = 4, kBytesInFlight = 64 * 1024;  // of a multiprocessor: latency times its share of the bandwidth
+constexpr int kMostSlots = 4,
+              kBytesInFlight = 64 * 1024;  // of a multiprocessor: latency times its share of the bandwidth
 
 int aligned(int bytes) { return (bytes + kBoxAlignment - 1) / kBoxAlignment * kBoxAlignment; }
 
@@ -27,7 +28,9 @@ bool is_computed_with(InputOp input) {
   return llvm::any_of(input.getResult().getUsers(), [](mlir::Operation* user) { return !mlir::isa<OutputOp>(user); });
 }
 
-int row_bytes(const Tiling& tiling, InputOp input) { return tiling.dim * int(input.getStorage().getIntOrFloatBitWidth()) / 8; }
+int row_bytes(const Tiling& tiling, InputOp input) {
+  return tiling.dim * int(input.getStorage().getIntOrFloatBitWidth()) / 8;
+}
 
 bool may_be_staged(Program& program, InputOp input) {
   const Tiling& tiling = program.tiling;
@@ -61,7 +64,8 @@ std::vector<StagedTensor> candidates(Program& program) {
   for (int r = 0; r < int(program.regions.size()); ++r) {
     int offset = 0;
     for (auto input : program.kernel.block().getOps<InputOp>()) {
-      bool read = llvm::any_of(program.regions[r].statements, [&](const Statement& s) { return s.kind == Kind::Load && s.op == input; });
+      bool read = llvm::any_of(program.regions[r].statements,
+                               [&](const Statement& s) { return s.kind == Kind::Load && s.op == input; });
       if (!read || !may_be_staged(program, input)) continue;
       int rows = has_role(input.getResult(), AxisRole::Rows) ? step_rows : 1, bytes = row_bytes(tiling, input) * rows;
       tensors.push_back({input, r, rows, 1, offset, bytes});
@@ -86,12 +90,16 @@ int staged_inputs(const Staging& staging) {
   return int(inputs.size());
 }
 
-/// Counters, and one record more than slots: the tile, and a pointer to its first row in each tensor that is not staged.
+/// Counters, and one record more than slots: the tile, and a pointer to its first row in each tensor that is not
+/// staged.
 int control_bytes(Program& program, const Staging& staging, int stages) {
   int pointers = 0;
-  for (auto output : program.kernel.block().getOps<OutputOp>()) pointers += section_of(output.getValue()) == Section::Tile && !program.is_owned(output);
-  for (auto input : program.kernel.block().getOps<InputOp>()) pointers += section_of(input.getResult()) == Section::Tile && !program.is_owned(input);
-  return stages * kCounterBytes + (stages + 1) * (kTileRecordBytes + kPointerBytes * (pointers - staged_inputs(staging)));
+  for (auto output : program.kernel.block().getOps<OutputOp>())
+    pointers += section_of(output.getValue()) == Section::Tile && !program.is_owned(output);
+  for (auto input : program.kernel.block().getOps<InputOp>())
+    pointers += section_of(input.getResult()) == Section::Tile && !program.is_owned(input);
+  return stages * kCounterBytes +
+         (stages + 1) * (kTileRecordBytes + kPointerBytes * (pointers - staged_inputs(staging)));
 }
 
 void lay_out(Program& program, int stages) {
@@ -110,7 +118,8 @@ void hoist_loads(Program& program) {
     return s.kind == Kind::Load && (!staged || !is_array(shape_of(s.value), s.map));
   };
   if (program.tiling.steps > 1) return;  // rows are those of a step
-  for (Region& region : program.regions) std::stable_partition(region.statements.begin(), region.statements.end(), plain);
+  for (Region& region : program.regions)
+    std::stable_partition(region.statements.begin(), region.statements.end(), plain);
 }
 
 /// Row scalars that a tile computes with before its last barrier would make all wait for global memory: they are loaded
@@ -121,7 +130,8 @@ void load_ahead(Program& program) {
   auto is_barrier = [](const Statement& s) { return s.kind == Kind::Barrier; };
   auto last_barrier = std::find_if(statements.rbegin(), statements.rend(), is_barrier).base();
   auto early = [&](const Statement& load) {
-    return std::any_of(statements.begin(), last_barrier, [&](const Statement& s) { return s.op && llvm::is_contained(s.op->getOperands(), load.value); });
+    return std::any_of(statements.begin(), last_barrier,
+                       [&](const Statement& s) { return s.op && llvm::is_contained(s.op->getOperands(), load.value); });
   };
   std::vector<Statement> ahead;
   for (const Statement& s : statements) {
@@ -147,7 +157,9 @@ void place_restage(Program& program, int region) {
   auto& statements = program.regions[region].statements;
   auto is_barrier = [](const Statement& s) { return s.kind == Kind::Barrier; };
   auto reads_operand = [&](const Statement& s) {
-    return s.kind == Kind::Load && llvm::any_of(program.staging.tensors, [&](StagedTensor t) { return t.region == region && t.input.getOperation() == s.op; });
+    return s.kind == Kind::Load && llvm::any_of(program.staging.tensors, [&](StagedTensor t) {
+             return t.region == region && t.input.getOperation() == s.op;
+           });
   };
   auto last_barrier = std::find_if(statements.rbegin(), statements.rend(), is_barrier).base();
   if (last_barrier != statements.begin() && std::count_if(last_barrier, statements.end(), reads_operand) == 1) {
@@ -177,7 +189,8 @@ void stage_operands(Program& program, int stages, bool choose_blocks, const Stag
   staging.slot_bytes = slot_bytes(staging.tensors);
   if (staging.tensors.empty()) return;
   auto needed = [&](int slots) {
-    return aligned(aligned(program.shared_floats * 4) + control_bytes(program, staging, slots)) + slots * staging.slot_bytes;
+    return aligned(aligned(program.shared_floats * 4) + control_bytes(program, staging, slots)) +
+           slots * staging.slot_bytes;
   };
   auto resident = [&](int slots) {  // blocks that fit beside each other
     if (needed(slots) > limits.block_bytes) return 0;
@@ -186,14 +199,17 @@ void stage_operands(Program& program, int stages, bool choose_blocks, const Stag
   };
   if (stages > 0) {
     if (needed(stages) > limits.block_bytes)
-      throw UsageError(fmt::format("option schedule: stages={} needs {} bytes of shared memory, a block may have {}; fewer stages would pass",
-                                   stages, needed(stages), limits.block_bytes));
+      throw UsageError(fmt::format(
+          "option schedule: stages={} needs {} bytes of shared memory, a block may have {}; fewer stages would pass",
+          stages, needed(stages), limits.block_bytes));
   } else {
     // Rather two blocks than two slots; then as many slots as keep enough bytes in flight.
     stages = resident(2) >= 2 || resident(1) < 2 ? 2 : 1;
     while (stages > 0 && resident(stages) == 0) --stages;
     if (stages == 0) return;
-    while (stages < kMostSlots && resident(stages + 1) == resident(stages) && stages * resident(stages) * staging.slot_bytes < kBytesInFlight) ++stages;
+    while (stages < kMostSlots && resident(stages + 1) == resident(stages) &&
+           stages * resident(stages) * staging.slot_bytes < kBytesInFlight)
+      ++stages;
   }
   if (choose_blocks) tiling.min_blocks = std::max(1, resident(stages));
   program.staging = staging;

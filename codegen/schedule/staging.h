@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Operands that travel to shared memory ahead of the tile that reads them: plain loads do not keep enough bytes in flight
-// to fill the memory's bandwidth, copies of whole tiles by the copy engine do.
+// Operands that travel to shared memory ahead of the tile that reads them: plain loads do not keep enough bytes in
+// flight to fill the memory's bandwidth, copies of whole tiles by the copy engine do.
 #pragma once
 #include "codegen/schedule/kernel_ir.h"
 
 namespace kdagen::schedule {
 
 struct StagingLimits {
-  bool possible = false;      // the architecture has a copy engine (sm_90 and later)
-  int block_bytes = 0;        // shared memory that a block may have
-  int processor_bytes = 0;    // ... and all blocks of a multiprocessor together, 1 KiB a block included
+  bool possible = false;    // the architecture has a copy engine (sm_90 and later)
+  int block_bytes = 0;      // shared memory that a block may have
+  int processor_bytes = 0;  // ... and all blocks of a multiprocessor together, 1 KiB a block included
 };
 
 /// Chooses which inputs are staged and in how many slots (`stages` < 0: as many as fit beside the wished residency),

@@ -15,7 +15,8 @@ namespace {
 
 /// The sweep in which an op may come at the earliest is so many later than that of its operand.
 int sweeps_between(Value operand, Operation* op) {
-  bool ends_rows = has_role(operand, AxisRole::Rows) && op->getNumResults() && !has_role(op->getResult(0), AxisRole::Rows);
+  bool ends_rows =
+      has_role(operand, AxisRole::Rows) && op->getNumResults() && !has_role(op->getResult(0), AxisRole::Rows);
   return ends_rows || isa<ShiftOp>(op) ? 1 : 0;
 }
 
@@ -25,7 +26,8 @@ Sweeps earliest(KernelOp kernel) {
   std::vector<int> direction(1, Open);
   for (Operation& op : kernel.block()) {
     int sweep = 0;
-    for (Value operand : op.getOperands()) sweep = std::max(sweep, sweeps.of.lookup(operand.getDefiningOp()) + sweeps_between(operand, &op));
+    for (Value operand : op.getOperands())
+      sweep = std::max(sweep, sweeps.of.lookup(operand.getDefiningOp()) + sweeps_between(operand, &op));
     auto scan = dyn_cast<ScanOp>(op);
     if (scan || isa<BoundaryOp>(op)) {  // a boundary reads rows before its own
       int wanted = scan && scan.getReverse() ? Reverse : Forward;
@@ -41,10 +43,12 @@ Sweeps earliest(KernelOp kernel) {
 }
 
 bool has_rows(Operation& op) {
-  return llvm::any_of(op.getNumResults() ? ValueRange(op.getResults()) : ValueRange(op.getOperands()), [](Value v) { return has_role(v, AxisRole::Rows); });
+  return llvm::any_of(op.getNumResults() ? ValueRange(op.getResults()) : ValueRange(op.getOperands()),
+                      [](Value v) { return has_role(v, AxisRole::Rows); });
 }
 
-/// Scans, boundaries and what has no rows stay; the rest comes as late as its users allow, outputs in the last sweep that has anything to do.
+/// Scans, boundaries and what has no rows stay; the rest comes as late as its users allow, outputs in the last sweep
+/// that has anything to do.
 Sweeps latest(KernelOp kernel, const Sweeps& early) {
   Sweeps late = early;
   int last = 0;
@@ -54,7 +58,8 @@ Sweeps latest(KernelOp kernel, const Sweeps& early) {
     if (isa<ScanOp, BoundaryOp>(op) || !has_rows(op)) continue;
     int sweep = last;
     for (Value result : op.getResults())
-      for (Operation* user : result.getUsers()) sweep = std::min(sweep, late.of.lookup(user) - sweeps_between(result, user));
+      for (Operation* user : result.getUsers())
+        sweep = std::min(sweep, late.of.lookup(user) - sweeps_between(result, user));
     late.of[&op] = sweep;
   }
   return late;
@@ -68,7 +73,8 @@ class Cost {
     for (Operation& op : kernel.block()) {
       bool item = isa<OutputOp>(op) || !is_pointwise(&op);
       if (!item || op.getNumOperands() == 0) continue;
-      for (Value operand : register_operands(&op)) visit(operand, sweeps.of.lookup(&op) - (operand == op.getOperand(0) ? sweeps_between(operand, &op) : 0));
+      for (Value operand : register_operands(&op))
+        visit(operand, sweeps.of.lookup(&op) - (operand == op.getOperand(0) ? sweeps_between(operand, &op) : 0));
     }
   }
   int bytes() const { return bytes_; }
@@ -77,9 +83,12 @@ class Cost {
   void visit(Value value, int sweep) {
     Operation* op = value.getDefiningOp();
     if (shape_of(value) != Shape::Tile || !seen_.insert({op, sweep}).second) return;
-    if (auto input = dyn_cast<InputOp>(op)) bytes_ += int(input.getStorage().getIntOrFloatBitWidth()) / 8;
-    else if (is_pointwise(op)) for (Value operand : op->getOperands()) visit(operand, sweep);
-    else if (sweeps_.of.lookup(op) < sweep && kept_.insert(op).second) bytes_ += 2 * 4;
+    if (auto input = dyn_cast<InputOp>(op))
+      bytes_ += int(input.getStorage().getIntOrFloatBitWidth()) / 8;
+    else if (is_pointwise(op))
+      for (Value operand : op->getOperands()) visit(operand, sweep);
+    else if (sweeps_.of.lookup(op) < sweep && kept_.insert(op).second)
+      bytes_ += 2 * 4;
   }
 
   const Sweeps& sweeps_;

@@ -15,8 +15,8 @@ struct Sweeps {
 };
 
 /// A scan needs its direction and, as everything else, what it reads; sums over the rows are there when a sweep has
-/// ended. What that leaves open (an output may wait for a later sweep) is done as early as it can be, or as late: whichever loads
-/// and keeps fewer bytes of a tile. With one step (`steps` == 1) there is one sweep and no such order.
+/// ended. What that leaves open (an output may wait for a later sweep) is done as early as it can be, or as late:
+/// whichever loads and keeps fewer bytes of a tile. With one step (`steps` == 1) there is one sweep and no such order.
 Sweeps assign_sweeps(kda::KernelOp kernel, int steps);
 
 }  // namespace kdagen::schedule

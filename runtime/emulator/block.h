@@ -45,7 +45,8 @@ class Block {
   static constexpr unsigned max_threads = 1024;
 
   /// `words` and everything else must outlive the block. `seed` 0: natural order.
-  Block(KernelFunction kernel, const void* words, Dim3 dim, unsigned seed, bool check, Memory& memory, FaultLog& faults);
+  Block(KernelFunction kernel, const void* words, Dim3 dim, unsigned seed, bool check, Memory& memory,
+        FaultLog& faults);
 
   /// Runs all threads of block `index`, whose linear number is `number`; false: the run must stop.
   bool run(Dim3 index, std::uint64_t number);
@@ -61,7 +62,8 @@ class Block {
   void initialise_arrival(std::uintptr_t arrival, int line);
   void publish_arrivals();
   void expect_bytes(std::uintptr_t arrival, unsigned bytes, Copies::Record record, int line);
-  void fetch_box(void* to, const TensorMap& map, const std::int64_t (&start)[4], std::uintptr_t arrival, int line, const void* pc);
+  void fetch_box(void* to, const TensorMap& map, const std::int64_t (&start)[4], std::uintptr_t arrival, int line,
+                 const void* pc);
   void wait_for(std::uintptr_t arrival, unsigned parity, int line);
   bool on_own_stack(std::uintptr_t address) const { return address - running_stack_ < StackPool::stack_bytes; }
   /// Leaves the run for good; the fibers stay where they stand.
@@ -96,7 +98,8 @@ class Block {
 
   // Switching (block.cpp)
   static void fiber_main(boost::context::detail::transfer_t from);
-  void switch_to(boost::context::detail::fcontext_t target, const Stack& stack, boost::context::detail::fcontext_t& left);
+  void switch_to(boost::context::detail::fcontext_t target, const Stack& stack,
+                 boost::context::detail::fcontext_t& left);
   void set_ready(unsigned thread);
   unsigned pick_ready();
   void switch_to_ready(boost::context::detail::fcontext_t& left);

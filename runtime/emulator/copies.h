@@ -31,8 +31,8 @@ class Copies {
   void initialise(std::uintptr_t arrival, unsigned thread, int line);
   void publish(unsigned thread);
   void expect(std::uintptr_t arrival, unsigned bytes, Record record, int line);
-  void fetch(void* to, const TensorMap& map, const std::int64_t (&start)[4], std::uintptr_t arrival,
-             unsigned thread, int line, const void* pc);
+  void fetch(void* to, const TensorMap& map, const std::int64_t (&start)[4], std::uintptr_t arrival, unsigned thread,
+             int line, const void* pc);
   /// Whether the phase of this parity is over; lets its boxes arrive if it can be.
   bool over(std::uintptr_t arrival, unsigned parity, int line);
   /// "1024 of 2048 bytes were asked for", of the phase that a deadlocked thread waits for.

@@ -78,8 +78,8 @@ class Module {
   std::pair<std::uintptr_t, std::uintptr_t> image_;
 };
 
-/// What a kernel's TensorMap holds here: four dimensions, innermost first, with `extents` elements; `strides` in bytes of
-/// all but the first; a box of box[0] columns and box[1] rows.
+/// What a kernel's TensorMap holds here: four dimensions, innermost first, with `extents` elements; `strides` in bytes
+/// of all but the first; a box of box[0] columns and box[1] rows.
 struct TensorMap {
   std::uint64_t base, element_bytes;
   std::uint64_t extents[4], strides[3], box[2];

@@ -29,8 +29,8 @@ double round_inside(double x, const Declaration& declaration, const FloatFormat&
   return rounded;
 }
 
-/// Beyond it y*dy cannot be O(1): a float does not hold 2^-exponent times a normal number and what the backward multiplies
-/// that by.
+/// Beyond it y*dy cannot be O(1): a float does not hold 2^-exponent times a normal number and what the backward
+/// multiplies that by.
 constexpr double largest_exponent = 100;
 
 class GenericWorkload : public Workload {
@@ -38,7 +38,8 @@ class GenericWorkload : public Workload {
   std::vector<std::string> regimes() const override { return {"normal"}; }
 
   Tensors inputs(const Problem& problem, const std::string& regime, uint64_t seed) const override {
-    if (regime != "normal") throw UsageError("spec " + problem.spec + " has no regime '" + regime + "'; it has: normal");
+    if (regime != "normal")
+      throw UsageError("spec " + problem.spec + " has no regime '" + regime + "'; it has: normal");
     Tensors result;
     for (const Declaration& declaration : problem.inputs) {
       const FloatFormat& format = float_format(declaration.dtype);

@@ -35,8 +35,9 @@ double round_mantissa(double x, const FloatFormat& format) {
 
 }  // namespace
 
-void OperandRounding::round_matrix(const std::string& name, int sign, const PlacedTile& place, const PreambleChunk& chunk,
-                                   const ChunkOperands& operands, std::vector<double>& values) const {
+void OperandRounding::round_matrix(const std::string& name, int sign, const PlacedTile& place,
+                                   const PreambleChunk& chunk, const ChunkOperands& operands,
+                                   std::vector<double>& values) const {
   const FloatFormat& bf16 = float_format("bf16");
   const bool raw = options_.handover == "raw";
   const HostTensor* stored = raw ? handed_over(name) : nullptr;
@@ -44,10 +45,9 @@ void OperandRounding::round_matrix(const std::string& name, int sign, const Plac
     const int64_t r = i / shape_.dim, d = i % shape_.dim;
     // A form without these outputs leaves their storage to the consumer, which keeps them in range.
     const double shift = raw ? std::exp2(sign * (operands.anchor[d] + chunk.stored_anchor[i])) : 1.0;
-    const double number =
-        stored ? stored->values[place.row(shape_, r) * shape_.dim + d]
-               : raw  ? round_to(values[i] * shift, bf16)
-                      : round_mantissa(values[i], bf16);
+    const double number = stored ? stored->values[place.row(shape_, r) * shape_.dim + d]
+                          : raw  ? round_to(values[i] * shift, bf16)
+                                 : round_mantissa(values[i], bf16);
     values[i] = number / shift;
   }
 }
@@ -71,7 +71,8 @@ HandOver::HandOver(const PreambleOptions& options, const Shape& shape) : options
   rows.push_back(shape.dim);
   for (const std::string& name : names_) result_[name] = make_tensor(name, "f64", rows);
   result_["dv_out"] = make_tensor("dv_out", "f64", rows);
-  if (options.handover != "fused") result_["dg_T"] = make_tensor("dg_T", "f64", {shape.capacity(), shape.heads, shape.dim});
+  if (options.handover != "fused")
+    result_["dg_T"] = make_tensor("dg_T", "f64", {shape.capacity(), shape.heads, shape.dim});
 }
 
 namespace {
@@ -89,8 +90,8 @@ std::array<double, 4> form_element(const PreambleOptions& options, int64_t i, in
   const double negative_i = c.k_i[i] * fall, negative_r = c.k_r[i] * std::exp2(chunk.g_T[d] - chunk.g_c[i]);
   if (options.handover == "premult") return {dq_n, positive, negative_i + negative_r, 0};
   if (options.handover == "premult4") return {dq_n, positive, negative_i, negative_r};
-  const double dg_c = operands.q_d[i] * c.q_d[i] + operands.k_d[i] * c.k_d[i] - operands.k_i[i] * c.k_i[i] -
-                      operands.k_r[i] * c.k_r[i];
+  const double dg_c =
+      operands.q_d[i] * c.q_d[i] + operands.k_d[i] * c.k_d[i] - operands.k_i[i] * c.k_i[i] - operands.k_r[i] * c.k_r[i];
   return {dq_n, positive + (negative_i + negative_r), dg_c, 0};
 }
 

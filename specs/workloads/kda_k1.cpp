@@ -99,22 +99,30 @@ class KdaK1Workload : public Workload {
   }
 
   std::vector<std::map<std::string, std::string>> hand_over_forms(const Problem& problem) const override {
-    const std::string anchor = preamble_options(problem).static_anchor_serves(problem.shape.chunk) ? "static" : "subchunk";
+    const std::string anchor =
+        preamble_options(problem).static_anchor_serves(problem.shape.chunk) ? "static" : "subchunk";
     std::vector<std::map<std::string, std::string>> forms;
     for (const std::string handover : {"raw", "premult"})
       for (const std::string diagonal : {"0", "1"})
         for (const std::string storage : {"f32", "fp16row", "bf16"}) {
           if (handover == "raw" && storage == "fp16row") continue;
-          std::map<std::string, std::string> form{{"handover", handover}, {"gt", "k2"}, {"diag", diagonal}, {"upstream", storage}};
+          std::map<std::string, std::string> form{
+              {"handover", handover}, {"gt", "k2"}, {"diag", diagonal}, {"upstream", storage}};
           form["anchor"] = handover == "raw" ? anchor : "none";
           // What is no row of features costs next to nothing, and much if it is rounded.
           form["upstream.g_T"] = form["upstream.beta"] = "f32";
           if (diagonal == "1") form["upstream.qk"] = "f32";
           forms.push_back(form);
         }
-    for (const auto& [storage, exponent] : {std::pair("f32", "f32"), std::pair("bf16", "f32"), std::pair("bf16", "bf16")})
-      forms.push_back({{"handover", "fused"}, {"gt", "k2"}, {"diag", "0"}, {"anchor", "none"}, {"upstream", storage},
-                       {"upstream.g_c", exponent}, {"upstream.beta", "f32"}});
+    for (const auto& [storage, exponent] :
+         {std::pair("f32", "f32"), std::pair("bf16", "f32"), std::pair("bf16", "bf16")})
+      forms.push_back({{"handover", "fused"},
+                       {"gt", "k2"},
+                       {"diag", "0"},
+                       {"anchor", "none"},
+                       {"upstream", storage},
+                       {"upstream.g_c", exponent},
+                       {"upstream.beta", "f32"}});
     return forms;
   }
 

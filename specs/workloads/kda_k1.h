@@ -10,7 +10,8 @@
 namespace kdagen {
 
 std::vector<std::string> kda_k1_regimes();
-/// q, k, g_raw, v, beta_raw, A_log, dt_bias of one regime, in the problem's declared dtypes (bf16 and f32 if undeclared).
+/// q, k, g_raw, v, beta_raw, A_log, dt_bias of one regime, in the problem's declared dtypes (bf16 and f32 if
+/// undeclared).
 Tensors kda_k1_inputs(const Problem& problem, const std::string& regime, uint64_t seed);
 /// The cotangent of the consumer's output [B,T,H,D]: bf16 N(0,1), times do_scale.
 HostTensor kda_k1_output_cotangent(const Shape& shape, const ConsumerOptions& consumer);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// kda_k1's own table of bounds (chunk 16, dim 128, lower_bound -5): measured worst of 40 draws a regime, times about two.
+// kda_k1's own table of bounds (chunk 16, dim 128, lower_bound -5): measured worst of 40 draws a regime, times about
+// two.
 #include <algorithm>
 #include <cmath>
 
@@ -13,7 +14,7 @@ constexpr double bf16_storage = 1.8e-3, bf16_storage_dg = 2.4e-3, bf16_storage_m
 
 /// f32 upstream, float64 oracle fed the same upstream.
 struct KernelRow {
-  double norm_rel, norm_max;               ///< dq, dk
+  double norm_rel, norm_max;                  ///< dq, dk
   double gate_weak, gate_mixed, gate_strong;  ///< dg_raw: typical, init | mixed, trained | strong, bound
   double bias_weak, bias_strong;              ///< ddt_bias: others | strong, bound
   double rate_weak, rate_strong;              ///< dA_log, over 40 heads
@@ -122,7 +123,8 @@ const HandOverRow* find_hand_over(const PreambleOptions& options, const Consumer
   const std::string storage = common_storage(consumer, outputs);
   if (storage == "bf16") return diagonal ? &bf16_diagonal_row : &bf16_row;
   // One exponent a row cannot serve columns that decay at different rates, unless the decay has been multiplied in.
-  if (storage == "fp16row") return options.handover == "raw" ? nullptr : diagonal ? &fp16row_diagonal_row : &fp16row_row;
+  if (storage == "fp16row")
+    return options.handover == "raw" ? nullptr : diagonal ? &fp16row_diagonal_row : &fp16row_row;
   return storage == "f32" ? (diagonal ? &f32_diagonal_row : &f32_row) : nullptr;
 }
 
@@ -133,7 +135,8 @@ std::optional<DeclaredBound> hand_over_bound(const PreambleOptions& options, boo
   const HandOverRow* row = measured ? find_hand_over(options, consumer) : nullptr;
   if (!row) {
     // Wherever exponents are proven and the cotangents have headroom: the criterion of the range rule.
-    const bool narrow = std::any_of(consumer.storage.begin(), consumer.storage.end(), [](const auto& one) { return one.second != "f32"; });
+    const bool narrow = std::any_of(consumer.storage.begin(), consumer.storage.end(),
+                                    [](const auto& one) { return one.second != "f32"; });
     if (!norm || narrow) return std::nullopt;
     bound.rel_l2 = 1e-5;
     return bound;

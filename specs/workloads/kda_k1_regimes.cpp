@@ -49,8 +49,8 @@ HostTensor empty_tensor(const Problem& problem, const std::string& name) {
   std::string dtype = param ? "f32" : "bf16";
   for (const Declaration& declaration : problem.inputs)
     if (declaration.name == name) dtype = declaration.dtype;
-  std::vector<int64_t> extents = param ? std::vector<int64_t>{shape.heads}
-                                       : std::vector<int64_t>{shape.batch, shape.tokens(), shape.heads};
+  std::vector<int64_t> extents =
+      param ? std::vector<int64_t>{shape.heads} : std::vector<int64_t>{shape.batch, shape.tokens(), shape.heads};
   if (name != "A_log" && name != "beta_raw") extents.push_back(shape.dim);
   return make_tensor(name, dtype, extents);
 }

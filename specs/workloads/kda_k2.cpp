@@ -17,7 +17,8 @@ double dot(const double* a, const double* b, int64_t n) {
   for (; i + 8 <= n; i += 8)
     for (int lane = 0; lane < 8; ++lane) partial[lane] += a[i + lane] * b[i + lane];
   for (; i < n; ++i) partial[i % 8] += a[i] * b[i];
-  return ((partial[0] + partial[1]) + (partial[2] + partial[3])) + ((partial[4] + partial[5]) + (partial[6] + partial[7]));
+  return ((partial[0] + partial[1]) + (partial[2] + partial[3])) +
+         ((partial[4] + partial[5]) + (partial[6] + partial[7]));
 }
 
 void axpy(double factor, const double* x, double* y, int64_t n) {
@@ -79,7 +80,8 @@ double forward_chunk(const ChunkOperands& chunk, int64_t dim, Vector& state, Chu
 }
 
 /// dx = (I + L)^-T du with L = beta A; returns w, the cotangent of beta * (v - k_d S).
-Vector solve_transposed(const ChunkOperands& chunk, int64_t dim, const ChunkState& saved, const Vector& state_cotangent) {
+Vector solve_transposed(const ChunkOperands& chunk, int64_t dim, const ChunkState& saved,
+                        const Vector& state_cotangent) {
   const int64_t rows = chunk.rows;
   Vector w(rows * dim, 0.0);
   for (int64_t r = rows - 1; r >= 0; --r) {
@@ -117,7 +119,8 @@ ChunkCotangents backward_chunk(const ChunkOperands& chunk, int64_t dim, bool rou
                                Vector& state_cotangent) {
   const int64_t rows = chunk.rows;
   ChunkCotangents result;
-  for (Vector* matrix : {&result.q_d, &result.k_d, &result.k_i, &result.k_r, &result.v}) matrix->assign(rows * dim, 0.0);
+  for (Vector* matrix : {&result.q_d, &result.k_d, &result.k_i, &result.k_r, &result.v})
+    matrix->assign(rows * dim, 0.0);
   result.diagonal.assign(chunk.diagonal.size(), 0.0);
   result.beta.assign(rows, 0.0);
   result.decay_exponent.assign(dim, 0.0);

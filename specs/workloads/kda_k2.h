@@ -23,8 +23,8 @@ struct ChunkOperands {
   std::vector<double> output_cotangent;
 };
 
-/// d loss / d operand. q_d and k_d are stored times 2^a, k_i times 2^-a, so that operand * cotangent is the true product.
-/// With `diagonal` handed over, its gradient is separate and missing from q_d and k_i.
+/// d loss / d operand. q_d and k_d are stored times 2^a, k_i times 2^-a, so that operand * cotangent is the true
+/// product. With `diagonal` handed over, its gradient is separate and missing from q_d and k_i.
 struct ChunkCotangents {
   std::vector<double> q_d, k_d, k_i, k_r;
   std::vector<double> decay_exponent;  ///< [dim] d loss / d g_T through the decay, divided by ln2: decay * <S, dS'>

@@ -73,7 +73,8 @@ PreambleOptions preamble_options(const Problem& problem) {
   if (options.pure && (options.handover == "premult" || options.handover == "fused"))
     throw UsageError("option gt=pure: handover=" + options.handover + " is gt=k2; use handover=raw or premult4");
   if (options.anchored)
-    options.anchor = std::lrint(static_cast<double>(options.subchunk ? options.subchunk : problem.shape.chunk) * std::fabs(options.lower_bound) * log2e / 2);
+    options.anchor = std::lrint(static_cast<double>(options.subchunk ? options.subchunk : problem.shape.chunk) *
+                                std::fabs(options.lower_bound) * log2e / 2);
   return options;
 }
 
@@ -87,7 +88,8 @@ PreambleChunk run_preamble(const PreambleOptions& options, const Tensors& inputs
 
   PreambleChunk chunk;
   chunk.rows = rows;
-  for (auto* matrix : {&chunk.q_n, &chunk.k_n, &chunk.sigmoid_slope, &chunk.g_c, &chunk.stored_anchor}) matrix->resize(rows * dim);
+  for (auto* matrix : {&chunk.q_n, &chunk.k_n, &chunk.sigmoid_slope, &chunk.g_c, &chunk.stored_anchor})
+    matrix->resize(rows * dim);
   for (auto* column : {&chunk.q_inv, &chunk.k_inv, &chunk.beta, &chunk.beta_slope}) column->resize(rows);
   chunk.g_T.assign(dim, 0.0);
   for (int64_t r = 0; r < rows; ++r) {
@@ -100,7 +102,8 @@ PreambleChunk run_preamble(const PreambleOptions& options, const Tensors& inputs
       chunk.g_T[d] += options.lower_bound * log2e * gate.value;
       chunk.g_c[r * dim + d] = chunk.g_T[d];
       const int64_t before = options.subchunk ? r / options.subchunk * options.subchunk - 1 : -1;
-      chunk.stored_anchor[r * dim + d] = static_cast<double>(options.anchor) - (before < 0 ? 0 : std::rint(chunk.g_c[before * dim + d]));
+      chunk.stored_anchor[r * dim + d] =
+          static_cast<double>(options.anchor) - (before < 0 ? 0 : std::rint(chunk.g_c[before * dim + d]));
     }
     Sigmoid beta = sigmoid(beta_raw[row]);
     chunk.beta[r] = beta.value;
@@ -110,8 +113,8 @@ PreambleChunk run_preamble(const PreambleOptions& options, const Tensors& inputs
   return chunk;
 }
 
-void take_stored_anchors(const PreambleOptions& options, const Tensors* anchors, const Shape& shape, int64_t tile_number,
-                         int64_t head, PreambleChunk& chunk) {
+void take_stored_anchors(const PreambleOptions& options, const Tensors* anchors, const Shape& shape,
+                         int64_t tile_number, int64_t head, PreambleChunk& chunk) {
   if (!anchors || options.subchunk == 0) return;
   const std::vector<double>& stored = values(*anchors, "q_d_anchor");
   const int64_t parts = (shape.chunk + options.subchunk - 1) / options.subchunk;

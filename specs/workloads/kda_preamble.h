@@ -33,11 +33,12 @@ PreambleOptions preamble_options(const Problem& problem);
 struct PreambleChunk {
   int64_t rows = 0;
   std::vector<double> q_n, k_n;
-  std::vector<double> q_inv, k_inv;  ///< [rows] 1/sqrt(sum x^2 + eps)
+  std::vector<double> q_inv, k_inv;   ///< [rows] 1/sqrt(sum x^2 + eps)
   std::vector<double> sigmoid_slope;  ///< sigmoid'(a (g_raw + dt_bias))
   std::vector<double> g_c;
-  std::vector<double> g_T;             ///< [dim]
-  /// [rows, dim] s: q_d, k_d are stored times 2^s, k_i times 2^-s. n, or by sub-chunk n - rint(g_c of the row before it).
+  std::vector<double> g_T;  ///< [dim]
+  /// [rows, dim] s: q_d, k_d are stored times 2^s, k_i times 2^-s. n, or by sub-chunk n - rint(g_c of the row before
+  /// it).
   std::vector<double> stored_anchor;
   std::vector<double> beta, beta_slope;  ///< [rows] sigmoid and sigmoid' of beta_raw
   std::vector<double> v;
@@ -46,8 +47,8 @@ PreambleChunk run_preamble(const PreambleOptions& options, const Tensors& inputs
                            int64_t head);
 
 /// Replaces the chunk's own anchors by those that were stored (q_d_anchor), if they are by sub-chunk and given.
-void take_stored_anchors(const PreambleOptions& options, const Tensors* anchors, const Shape& shape, int64_t tile_number,
-                         int64_t head, PreambleChunk& chunk);
+void take_stored_anchors(const PreambleOptions& options, const Tensors* anchors, const Shape& shape,
+                         int64_t tile_number, int64_t head, PreambleChunk& chunk);
 
 /// The exact operands of the consumer, anchored per feature at rint(g_T/2).
 ChunkOperands exact_operands(const PreambleOptions& options, const PreambleChunk& chunk);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The list of workloads, written down so that a static library never drops one; CMakeLists.txt tells which are in the folder.
+// The list of workloads, written down so that a static library never drops one; CMakeLists.txt tells which are in the
+// folder.
 #pragma once
 #include <map>
 #include <string>

@@ -62,7 +62,8 @@ void Shape::validate() const {
     throw UsageError("shape: chunk, dim, heads and batch must be at least 1");
   if (packed && batch != 1) throw UsageError("shape: packed sequences (cu_seqlens) need batch 1");
   if (!packed && (seqlens.size() != 1 || dead_rows != 0))
-    throw UsageError("shape: fixed length takes one sequence length and no dead rows; ask for packed sequences instead");
+    throw UsageError(
+        "shape: fixed length takes one sequence length and no dead rows; ask for packed sequences instead");
   if (dead_rows < 0 || std::any_of(seqlens.begin(), seqlens.end(), [](int64_t length) { return length < 0; }))
     throw UsageError("shape: sequence lengths and dead rows must be at least 0");
 }
@@ -76,7 +77,8 @@ std::vector<int64_t> dense_shape(const Declaration& declaration, const Shape& sh
   for (AxisRole role : axes) {
     if (role == AxisRole::rows && declaration.every == 0) result.insert(result.end(), {shape.batch, shape.tokens()});
     if (role == AxisRole::chunk) result.push_back(shape.capacity());
-    if (role == AxisRole::chunk && declaration.every > 0) result.push_back((shape.chunk + declaration.every - 1) / declaration.every);
+    if (role == AxisRole::chunk && declaration.every > 0)
+      result.push_back((shape.chunk + declaration.every - 1) / declaration.every);
     if (role == AxisRole::head) result.push_back(shape.heads);
     if (role == AxisRole::feature) result.push_back(shape.dim);
   }

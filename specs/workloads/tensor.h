@@ -54,7 +54,8 @@ struct Declaration {
   std::vector<AxisRole> axes;
   bool is_param = false;
   bool optional = false;
-  int64_t every = 0;  ///< not 0, with axes rows and chunk: a row of each sub-chunk of so many rows, [capacity, sub-chunks, ...]
+  int64_t every =
+      0;  ///< not 0, with axes rows and chunk: a row of each sub-chunk of so many rows, [capacity, sub-chunks, ...]
   double lower = -std::numeric_limits<double>::infinity();
   double upper = std::numeric_limits<double>::infinity();
 

@@ -26,7 +26,8 @@ double Settings::number(const std::string& name, double fallback) const {
 }
 
 Tensors Workload::end_to_end(const Problem& problem, const Tensors&, const ConsumerOptions&) const {
-  throw UsageError("spec " + problem.spec + " declares no consumer, so there is no end-to-end gradient to compare with");
+  throw UsageError("spec " + problem.spec +
+                   " declares no consumer, so there is no end-to-end gradient to compare with");
 }
 
 const Workload& find_workload(const std::string& spec) {

@@ -40,13 +40,14 @@ struct ConsumerOptions {
   /// Factor on the cotangent of the consumer's own output.
   double do_scale = 1;
   uint64_t seed = 1;
-  /// How the cotangent of an output is stored on its way to the backward: f32, bf16 or fp16row; f32 where it is not named.
+  /// How the cotangent of an output is stored on its way to the backward: f32, bf16 or fp16row; f32 where it is not
+  /// named.
   std::map<std::string, std::string> storage;
   /// The forward outputs that were really handed over (stored units). With bf16_operands the consumer multiplies these
   /// very numbers where it finds them; otherwise it rounds its own.
   const Tensors* forward = nullptr;
-  /// The anchors by sub-chunk that were really stored, by tensor name: cotangents belong to numbers stored with these. Where it
-  /// is null the consumer has its own.
+  /// The anchors by sub-chunk that were really stored, by tensor name: cotangents belong to numbers stored with these.
+  /// Where it is null the consumer has its own.
   const Tensors* anchors = nullptr;
   /// log2 magnitude of each output's exponential factors, by output name (same shape as the output, or one value).
   /// Only the generic workload reads it: cotangent = N(0,1) * 2^-exponent, as far as floats reach.
@@ -62,8 +63,8 @@ struct DeclaredBound {
   std::optional<double> max_rel;
   std::optional<double> storage_bf16;
   std::optional<double> max_storage_bf16;
-  /// Sums over tokens: ||err|| of a head / sqrt(sum of terms^2) of that head, in place of the general rule. `rel_l2` holds
-  /// beside it.
+  /// Sums over tokens: ||err|| of a head / sqrt(sum of terms^2) of that head, in place of the general rule. `rel_l2`
+  /// holds beside it.
   std::optional<double> terms_factor;
 };
 
@@ -100,15 +101,15 @@ class Workload {
     return std::nullopt;
   }
 
-  /// By name d<param>, from exact gradients of the inputs. Empty: parameters are judged by the error analysis. Whose errors
-  /// are judged decides what is independent: the consumer's own, or those of the kernel.
+  /// By name d<param>, from exact gradients of the inputs. Empty: parameters are judged by the error analysis. Whose
+  /// errors are judged decides what is independent: the consumer's own, or those of the kernel.
   virtual std::map<std::string, ParameterTerms> parameter_terms(const Problem& problem, const Tensors& inputs,
                                                                 const Tensors& gradients, Oracle oracle) const {
     return {};
   }
 
-  /// The forms in which the consumer may hand over its gradients, each as options of the spec and the compiler; of the problem
-  /// the sizes and the other options count.
+  /// The forms in which the consumer may hand over its gradients, each as options of the spec and the compiler; of the
+  /// problem the sizes and the other options count.
   virtual std::vector<std::map<std::string, std::string>> hand_over_forms(const Problem& problem) const { return {}; }
 
   /// A bound of its own, on top of the general error analysis; `tensor` is an output or d<input>.

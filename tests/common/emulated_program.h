@@ -58,7 +58,8 @@ struct CallSizes {
   runtime::OffsetType offsets = runtime::OffsetType::i32;
 };
 
-/// Where an element stands: `row` counts rows of [B*T], tiles, or the sub-chunks of all tiles; h and d are 0 where the tensor lacks the axis.
+/// Where an element stands: `row` counts rows of [B*T], tiles, or the sub-chunks of all tiles; h and d are 0 where the
+/// tensor lacks the axis.
 struct At {
   int64_t row, h, d;
 };
@@ -75,7 +76,8 @@ class Call {
     problem_.tokens = wide_.back() + sizes_.dead_rows;
     problem_.sequences = static_cast<int64_t>(sizes_.seqlens.size());
     problem_.offsets = sizes_.offsets;
-    problem_.cu_seqlens = sizes_.offsets == runtime::OffsetType::i64 ? static_cast<void*>(wide_.data()) : narrow_.data();
+    problem_.cu_seqlens =
+        sizes_.offsets == runtime::OffsetType::i64 ? static_cast<void*>(wide_.data()) : narrow_.data();
   }
   Call(const Call&) = delete;
 
@@ -123,10 +125,14 @@ class Call {
       const double size = info.role == runtime::TensorRole::param ? 0.25 : 1;
       for (int64_t i = 0; i < tensor.elements(); ++i) {
         const double drawn = draws.uniform(-size, size);
-        if (!input) tensor.set(i, nan_value);
-        else if (is_dead(info.name, i, tensor.shape)) tensor.set(i, dead_.count(info.name) ? dead_[info.name] : default_dead_);
-        else if (auto found = fills_.find(info.name); found != fills_.end()) tensor.set(i, found->second(at(info.name, i, tensor.shape)));
-        else tensor.set(i, drawn);
+        if (!input)
+          tensor.set(i, nan_value);
+        else if (is_dead(info.name, i, tensor.shape))
+          tensor.set(i, dead_.count(info.name) ? dead_[info.name] : default_dead_);
+        else if (auto found = fills_.find(info.name); found != fills_.end())
+          tensor.set(i, found->second(at(info.name, i, tensor.shape)));
+        else
+          tensor.set(i, drawn);
       }
       tensors_[info.name] = std::move(tensor);
     }
@@ -205,7 +211,8 @@ class Call {
 /// sqrt(mean (x - y)^2 / mean y^2); infinite when anything is not finite, the sizes differ or there is nothing.
 inline double relative_rms(const std::vector<double>& x, const std::vector<double>& y) {
   double difference = 0, size = 0;
-  for (size_t i = 0; i < y.size() && x.size() == y.size(); ++i) difference += std::pow(x[i] - y[i], 2), size += y[i] * y[i];
+  for (size_t i = 0; i < y.size() && x.size() == y.size(); ++i)
+    difference += std::pow(x[i] - y[i], 2), size += y[i] * y[i];
   if (x.size() != y.size() || y.empty() || !std::isfinite(difference)) return std::numeric_limits<double>::infinity();
   return difference == 0 ? 0 : std::sqrt(difference / size);
 }

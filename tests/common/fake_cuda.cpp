@@ -181,8 +181,8 @@ CUDA_CALL cuMemsetD8Async(Pointer to, unsigned char byte, std::size_t bytes, voi
   fake.calls.push_back(stream ? "memset on a stream" : "memset");
   return std::memset(reinterpret_cast<void*>(to), byte, bytes), 0;
 }
-CUDA_CALL cuMemsetD2D8Async(Pointer to, std::size_t pitch, unsigned char byte, std::size_t width,
-                            std::size_t height, void* stream) {
+CUDA_CALL cuMemsetD2D8Async(Pointer to, std::size_t pitch, unsigned char byte, std::size_t width, std::size_t height,
+                            void* stream) {
   if (pitch < width || wrong_context(-1)) return invalid_value;
   fake.calls.push_back(stream ? "memset 2D on a stream" : "memset 2D");
   for (std::size_t row = 0; row < height; ++row) std::memset(reinterpret_cast<char*>(to) + row * pitch, byte, width);

@@ -33,7 +33,8 @@ inline Outcome kdagen(const std::vector<std::string>& arguments, Environment env
 /// Names of the files in a folder, in order.
 inline std::vector<std::string> listing(const std::filesystem::path& folder) {
   std::vector<std::string> names;
-  for (const auto& entry : std::filesystem::directory_iterator(folder)) names.push_back(entry.path().filename().string());
+  for (const auto& entry : std::filesystem::directory_iterator(folder))
+    names.push_back(entry.path().filename().string());
   std::sort(names.begin(), names.end());
   return names;
 }

@@ -107,7 +107,8 @@ KD_KERNEL(8, 1) void finish(Arguments a) {
 KD_ENTRY(finish, Arguments);
 )";
 
-inline const std::string row_scale_manifest_text = R"({"schema":1, "kernel":"row_scale", "spec":"row_scale", "pass":"bwd",
+inline const std::string row_scale_manifest_text =
+    R"({"schema":1, "kernel":"row_scale", "spec":"row_scale", "pass":"bwd",
  "spec_hash":"", "text_hash":"", "options":{}, "chunk":4, "dim":8, "tiles_per_segment":1, "arch":"sm_80",
  "axes":[{"name":"t","role":"rows"},{"name":"h","role":"head"},{"name":"d","role":"feature"}],
  "tensors":[

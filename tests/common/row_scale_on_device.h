@@ -28,8 +28,10 @@ struct DeviceCase {
   }
   std::vector<TensorRef> tensors() {
     std::vector<TensorRef> list = data.tensors();
-    const std::pair<const void*, void*> moved[] = {
-        {data.x.data(), x.data()}, {data.weight.data(), weight.data()}, {data.y.data(), y.data()}, {data.total.data(), total.data()}};
+    const std::pair<const void*, void*> moved[] = {{data.x.data(), x.data()},
+                                                   {data.weight.data(), weight.data()},
+                                                   {data.y.data(), y.data()},
+                                                   {data.total.data(), total.data()}};
     for (std::size_t i = 0; i < list.size(); ++i) {
       const std::ptrdiff_t shift = static_cast<const char*>(list[i].data) - static_cast<const char*>(moved[i].first);
       list[i].data = static_cast<char*>(moved[i].second) + shift;

@@ -33,7 +33,8 @@ struct Sizes {
 
 class RunCase {
  public:
-  RunCase(std::string spec, std::vector<std::string> sets, Sizes sizes) : spec_(std::move(spec)), sizes_(std::move(sizes)) {
+  RunCase(std::string spec, std::vector<std::string> sets, Sizes sizes)
+      : spec_(std::move(spec)), sizes_(std::move(sizes)) {
     for (const std::string& set : sets) sets_.insert(sets_.end(), {"--set", set});
     problem_.heads = sizes_.heads;
     problem_.batch = sizes_.batch;
@@ -70,16 +71,19 @@ class RunCase {
   }
 
   /// The command's outcome; `out` stays where it is if it succeeded.
-  Outcome start(const std::string& pass, const std::string& on, const TensorFile& inputs, const std::vector<std::string>& more = {}) const {
+  Outcome start(const std::string& pass, const std::string& on, const TensorFile& inputs,
+                const std::vector<std::string>& more = {}) const {
     const std::filesystem::path in = folder_.path() / "in.safetensors";
     runtime::write_safetensors(in, inputs);
     std::filesystem::remove(out());
-    std::vector<std::string> command{"run", spec_, "--pass", pass, "--on", on, "--in", in.string(), "--out", out().string()};
+    std::vector<std::string> command{"run", spec_,  "--pass",    pass,    "--on",
+                                     on,    "--in", in.string(), "--out", out().string()};
     command.insert(command.end(), more.begin(), more.end());
     return kdagen(arguments(std::move(command)));
   }
 
-  TensorFile run(const std::string& pass, const std::string& on, const TensorFile& inputs, const std::vector<std::string>& more = {}) const {
+  TensorFile run(const std::string& pass, const std::string& on, const TensorFile& inputs,
+                 const std::vector<std::string>& more = {}) const {
     const Outcome outcome = start(pass, on, inputs, more);
     if (outcome.code != 0) throw std::runtime_error(outcome.err);
     return runtime::read_safetensors(out());
@@ -119,7 +123,8 @@ class RunCase {
       }
       const bool dead = problem_.packed() && token >= sizes_.used();
       const bool surplus = tile >= static_cast<int64_t>(lengths.size());
-      if (dead || surplus || (tile >= 0 && row >= lengths[tile])) tensor.set(i, std::numeric_limits<double>::quiet_NaN());
+      if (dead || surplus || (tile >= 0 && row >= lengths[tile]))
+        tensor.set(i, std::numeric_limits<double>::quiet_NaN());
     }
   }
 

@@ -15,7 +15,8 @@ namespace kdagen::testing {
 class ImportedSpec {
  public:
   /// `settings`: options of the spec and of the compiler.
-  ImportedSpec(const std::string& name, std::map<std::string, std::string> settings) : name_(name), settings_(settings) {
+  ImportedSpec(const std::string& name, std::map<std::string, std::string> settings)
+      : name_(name), settings_(settings) {
     options = take_compile_options(settings);
     for (const RegisteredSpec& spec : registered_specs())
       if (spec.name == name) module_ = import_graph(spec_graph(spec, Options(settings)), context_);

@@ -21,19 +21,22 @@ class StridedCopy {
     const auto address = reinterpret_cast<std::uintptr_t>(memory_.data());
     std::byte* const base = memory_.data() + (256 - address % 256) % 256;
     ref = {name, base + start * size_, from.dtype, from.shape, strides, -1};
-    for_each(from.shape, strides, [&](int64_t dense, int64_t at) { std::memcpy(place(at), from.data.data() + dense * size_, size_); });
+    for_each(from.shape, strides,
+             [&](int64_t dense, int64_t at) { std::memcpy(place(at), from.data.data() + dense * size_, size_); });
     before_ = memory_;
   }
   runtime::HostTensor dense() const {
     runtime::HostTensor tensor(ref.dtype, ref.shape);
-    for_each(ref.shape, ref.strides, [&](int64_t dense, int64_t at) { std::memcpy(tensor.data.data() + dense * size_, place(at), size_); });
+    for_each(ref.shape, ref.strides,
+             [&](int64_t dense, int64_t at) { std::memcpy(tensor.data.data() + dense * size_, place(at), size_); });
     return tensor;
   }
   /// No byte outside the elements changed.
   bool gaps_untouched() const {
     std::vector<std::byte> now = memory_;
     const auto offset = [&](int64_t at) { return place(at) - memory_.data(); };
-    for_each(ref.shape, ref.strides, [&](int64_t, int64_t at) { std::memcpy(now.data() + offset(at), before_.data() + offset(at), size_); });
+    for_each(ref.shape, ref.strides,
+             [&](int64_t, int64_t at) { std::memcpy(now.data() + offset(at), before_.data() + offset(at), size_); });
     return now == before_;
   }
 
@@ -53,8 +56,8 @@ class StridedCopy {
   std::vector<std::byte> memory_, before_;
 };
 
-/// Runs the pass of a call with the given tensors in place of its own; the others stay contiguous. Outputs come back in the
-/// copies and in the call.
+/// Runs the pass of a call with the given tensors in place of its own; the others stay contiguous. Outputs come back in
+/// the copies and in the call.
 inline void launch_with(Call& call, Pass pass, const std::vector<StridedCopy*>& copies) {
   std::map<std::string, runtime::TensorRef> refs;
   for (const runtime::TensorInfo& info : call.kernel(pass).manifest().tensors)

@@ -11,7 +11,8 @@
 namespace kdagen::testing {
 
 /// `settings`: options of the spec and of the compiler.
-inline Compilation compilation_of(const std::string& name, Direction direction, std::map<std::string, std::string> settings = {}) {
+inline Compilation compilation_of(const std::string& name, Direction direction,
+                                  std::map<std::string, std::string> settings = {}) {
   const CompileOptions options = take_compile_options(settings);
   for (const RegisteredSpec& spec : registered_specs())
     if (spec.name == name) return Compilation(spec_graph(spec, Options(settings)), direction, options);

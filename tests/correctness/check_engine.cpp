@@ -39,7 +39,8 @@ TEST(Check, TheConsumersPipelineIsJudgedEndToEnd) {
   request.do_scale = 1e-6;
   CheckReport report = run_check(request);
   EXPECT_TRUE(report.pass()) << to_text(report);
-  auto end_to_end = std::find_if(report.runs.begin(), report.runs.end(), [](auto& r) { return r.oracle == "end_to_end"; });
+  auto end_to_end =
+      std::find_if(report.runs.begin(), report.runs.end(), [](auto& r) { return r.oracle == "end_to_end"; });
   ASSERT_NE(end_to_end, report.runs.end());
   EXPECT_EQ(end_to_end->pipeline, "bf16");
   EXPECT_EQ(end_to_end->operands, "rounded");
@@ -141,7 +142,8 @@ TEST(Check, EmittedTextInEveryLayout) {
     }
 }
 
-/// The manifest's entries for aligned tensors, or those for any, or the offsets' launch of one type are missing in the text.
+/// The manifest's entries for aligned tensors, or those for any, or the offsets' launch of one type are missing in the
+/// text.
 bool passes_without(const std::function<void(runtime::LaunchInfo&)>& spoil, CallersMemory memory) {
   CheckRequest request = request_for("l2norm");
   request.backward = false;
@@ -184,7 +186,8 @@ TEST(Check, HalfAVectorOffParameterGradientsAreWrittenByAnyEntry) {
   request.on = "emulator";
   request.emit = [](Compilation& compilation) {
     emit::Emitted emitted = emit_kernel(compilation, "sm_90");
-    return emitted_subject(runtime::make_emulated_kernel(emitted.text, emitted.manifest), -1, 2, {runtime::OffsetType::i32, 24});
+    return emitted_subject(runtime::make_emulated_kernel(emitted.text, emitted.manifest), -1, 2,
+                           {runtime::OffsetType::i32, 24});
   };
   CheckReport report = run_check(request);
   EXPECT_TRUE(report.pass()) << to_text(report);

@@ -62,7 +62,8 @@ int scan_without_carry(kda::KernelOp kernel) {
   return replace_each<kda::ScanOp>(kernel, [](kda::Builder& build, kda::ScanOp op) -> Value {
     Value first = build.compare<kda::LessOp>({build.index(op.getOver()), build.constant(8.0)});
     Value zero = build.constant(0.0);
-    if (kda::FixedType fixed = kda::fixed_type(op.getX())) zero.setType(kda::ValueType::get(build.context(), {}, fixed));
+    if (kda::FixedType fixed = kda::fixed_type(op.getX()))
+      zero.setType(kda::ValueType::get(build.context(), {}, fixed));
     auto scan = [&](Value x) { return build.scan(x, op.getOver(), op.getExclusive(), op.getReverse()); };
     return build.select(first, scan(build.select(first, op.getX(), zero)), scan(build.select(first, zero, op.getX())));
   });
@@ -101,7 +102,8 @@ class Bench {
         backward_(graph_, Direction::bwd, options()),
         problem_(problem_of(graph_, forward_.kernel(Stage::kda), shape())),
         workload_(find_workload(spec)) {
-    Tensors inputs = workload_.inputs(problem_, saturated ? workload_.regimes().back() : workload_.regimes().front(), 5);
+    Tensors inputs =
+        workload_.inputs(problem_, saturated ? workload_.regimes().back() : workload_.regimes().front(), 5);
     if (saturated && inputs.count("beta_raw"))
       for (double& value : inputs["beta_raw"].values) value = value < 0 ? -14 : 14;
     Tensors exponents = tensors_of(
@@ -115,9 +117,11 @@ class Bench {
       all_[name] = tensor;
     evaluator::EvaluateOptions exact;
     exact.running_error = true;
-    reference_.errors = evaluator::evaluate(rewritten, arrays_of(all_), instance_of(problem_.shape), exact).error_bounds;
-    reference_.tensors = tensors_of(
-        evaluator::evaluate(unrewritten, arrays_of(all_), instance_of(problem_.shape)).tensors, unrewritten, problem_.shape);
+    reference_.errors =
+        evaluator::evaluate(rewritten, arrays_of(all_), instance_of(problem_.shape), exact).error_bounds;
+    reference_.tensors =
+        tensors_of(evaluator::evaluate(unrewritten, arrays_of(all_), instance_of(problem_.shape)).tensors, unrewritten,
+                   problem_.shape);
   }
 
   /// A copy of the rewritten backward.
@@ -129,7 +133,8 @@ class Bench {
     options.factor = error_factor;
     options.storage = "f32";
     bool ok = true;
-    for (const Verdict& verdict : compare_outputs(problem_, workload_, reference_, actual, kernel, options)) ok &= verdict.ok;
+    for (const Verdict& verdict : compare_outputs(problem_, workload_, reference_, actual, kernel, options))
+      ok &= verdict.ok;
     return ok;
   }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// k_d = k_n*2^{g_c} and k_i = k_n*2^{-g_c} a factor of 1e20 apart: what float32 makes of the gate's gradient where each term
-// is formed and added up by itself (the backward as derived), and where the terms are factored (rewritten).
+// k_d = k_n*2^{g_c} and k_i = k_n*2^{-g_c} a factor of 1e20 apart: what float32 makes of the gate's gradient where each
+// term is formed and added up by itself (the backward as derived), and where the terms are factored (rewritten).
 #include <cmath>
 #include <iostream>
 
@@ -19,7 +19,8 @@ struct Errors {
   double rel_l2, max_rel, of_bound;  ///< of_bound: the largest |error| / bound of an element
 };
 
-Errors errors_of(const std::vector<double>& actual, const std::vector<double>& exact, const std::vector<double>& bounds) {
+Errors errors_of(const std::vector<double>& actual, const std::vector<double>& exact,
+                 const std::vector<double>& bounds) {
   double difference = 0, size = 0, largest = 0, largest_difference = 0, of_bound = 0;
   for (size_t i = 0; i < exact.size(); ++i) {
     const double error = std::abs(actual.at(i) - exact[i]);
@@ -88,11 +89,13 @@ TEST(FarApart, DecayFactors1e20Apart) {
   single.arithmetic = evaluator::Arithmetic::f32;
   const evaluator::Arrays reference = bench.evaluate(bench.unrewritten(), {}).tensors;
   for (auto [form, kernel] : {std::pair("naive", bench.unrewritten()), std::pair("factored", bench.rewritten())}) {
-    const evaluator::Arrays bounds = bench.evaluate(kernel, exact).error_bounds, actual = bench.evaluate(kernel, single).tensors;
+    const evaluator::Arrays bounds = bench.evaluate(kernel, exact).error_bounds,
+                            actual = bench.evaluate(kernel, single).tensors;
     for (const char* name : {"dk", "dg_raw", "ddt_bias", "dA_log"}) {
       const Errors errors = errors_of(actual.at(name).values, reference.at(name).values, bounds.at(name).values);
-      std::cout << fmt::format("k_i/k_d up to {:.1e}, {:8} {:8}: ||error||/||x|| {:.2e}, max {:.2e}, {:.3f} of the bound\n", apart,
-                               form, name, errors.rel_l2, errors.max_rel, errors.of_bound);
+      std::cout << fmt::format(
+          "k_i/k_d up to {:.1e}, {:8} {:8}: ||error||/||x|| {:.2e}, max {:.2e}, {:.3f} of the bound\n", apart, form,
+          name, errors.rel_l2, errors.max_rel, errors.of_bound);
       if (form == std::string("naive")) continue;
       EXPECT_FALSE(!(errors.of_bound <= 1)) << name;
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What `check` asks of a text on the emulator beyond bounds: its bits, its entries for any alignment and 64-bit offsets,
-// and rows near zero.
+// What `check` asks of a text on the emulator beyond bounds: its bits, its entries for any alignment and 64-bit
+// offsets, and rows near zero.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <kdagen/error.h>
@@ -49,8 +49,10 @@ TEST(CheckTexts, AnotherOrderOrRoundingFailsByItsBitsOnly) {
     const CheckReport report = check_edited("l2norm", edit, "f32");  // products of bf16 numbers are exact
     bool bits_passed = true;
     for (const CheckRun& run : report.runs) {
-      if (is_about_bits(run)) bits_passed &= run.ok();
-      else EXPECT_TRUE(run.ok()) << to_text(report);
+      if (is_about_bits(run))
+        bits_passed &= run.ok();
+      else
+        EXPECT_TRUE(run.ok()) << to_text(report);
     }
     EXPECT_FALSE(bits_passed) << edit.after;
     EXPECT_FALSE(report.pass());
@@ -75,7 +77,8 @@ TEST(CheckTexts, EntriesForAnyAlignmentAndWideOffsetsRun) {
   const CheckReport aligned = check_edited("l2norm", {"l2norm_fwd_tiles<false>", "l2norm_fwd_tiles<true>"});
   EXPECT_FALSE(aligned.pass());
   EXPECT_THAT(to_text(aligned), testing::HasSubstr("l2norm_fwd_any is faulty"));
-  const CheckReport narrow = check_edited("l2norm", {"Offsets{arguments.cu_seqlens, arguments.offset_bytes,", "Offsets{arguments.cu_seqlens, 4,"});
+  const CheckReport narrow = check_edited(
+      "l2norm", {"Offsets{arguments.cu_seqlens, arguments.offset_bytes,", "Offsets{arguments.cu_seqlens, 4,"});
   EXPECT_FALSE(narrow.pass());
 }
 

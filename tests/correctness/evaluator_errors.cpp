@@ -26,7 +26,8 @@ void expect_function_within(const char* name, Real real, Track track, double low
     if (i % 2) x = moved;
     Tracked z = track(Tracked(x, i % 2 ? 0 : error + std::fabs(x) * 0x1p-24));
     double difference = std::fabs(double(real(moved)) - z.value);
-    ASSERT_FALSE(!(difference <= z.error * (1 + 1e-4))) << name << "(" << x << "): off by " << difference << ", bound " << z.error;
+    ASSERT_FALSE(!(difference <= z.error * (1 + 1e-4)))
+        << name << "(" << x << "): off by " << difference << ", bound " << z.error;
     loosest = std::max(loosest, difference / z.error);
   }
   EXPECT_GT(loosest, 0.1) << name;
@@ -41,18 +42,28 @@ TEST(RunningError, Functions) {
   expect_function_within("sqrt", [](float x) { return f::sqrt(x); }, [](Tracked x) { return f::sqrt(x); }, 0, 9);
   expect_function_within("rsqrt", [](float x) { return f::rsqrt(x); }, [](Tracked x) { return f::rsqrt(x); }, 0.01, 9);
   expect_function_within("rcp", [](float x) { return f::rcp(x); }, [](Tracked x) { return f::rcp(x); }, 0.01, 9);
-  expect_function_within("sigmoid", [](float x) { return f::sigmoid(x); }, [](Tracked x) { return f::sigmoid(x); }, -30, 30);
-  expect_function_within("sigmoid_grad", [](float x) { return f::sigmoid_grad(x); }, [](Tracked x) { return f::sigmoid_grad(x); }, -30, 30);
-  expect_function_within("softplus", [](float x) { return f::softplus(x); }, [](Tracked x) { return f::softplus(x); }, -20, 20);
+  expect_function_within(
+      "sigmoid", [](float x) { return f::sigmoid(x); }, [](Tracked x) { return f::sigmoid(x); }, -30, 30);
+  expect_function_within(
+      "sigmoid_grad", [](float x) { return f::sigmoid_grad(x); }, [](Tracked x) { return f::sigmoid_grad(x); }, -30,
+      30);
+  expect_function_within(
+      "softplus", [](float x) { return f::softplus(x); }, [](Tracked x) { return f::softplus(x); }, -20, 20);
   expect_function_within("tanh", [](float x) { return f::tanh(x); }, [](Tracked x) { return f::tanh(x); }, -5, 5);
-  expect_function_within("pow", [](float x) { return f::pow(x, 2.5f); }, [](Tracked x) { return f::pow(x, Tracked(2.5)); }, 0.1, 9);
-  expect_function_within("2.5^x", [](float x) { return f::pow(2.5f, x); }, [](Tracked x) { return f::pow(Tracked(2.5), x); }, -9, 9);
+  expect_function_within(
+      "pow", [](float x) { return f::pow(x, 2.5f); }, [](Tracked x) { return f::pow(x, Tracked(2.5)); }, 0.1, 9);
+  expect_function_within(
+      "2.5^x", [](float x) { return f::pow(2.5f, x); }, [](Tracked x) { return f::pow(Tracked(2.5), x); }, -9, 9);
   expect_function_within("x*x", [](float x) { return x * x; }, [](Tracked x) { return x * x; }, -9, 9);
-  expect_function_within("x/(x+1)", [](float x) { return x / (x + 1.0f); }, [](Tracked x) { return x / (x + Tracked(1)); }, 0, 9);
-  expect_function_within("max(x, 1)", [](float x) { return f::max(x, 1.0f); }, [](Tracked x) { return f::max(x, Tracked(1)); }, 0, 2);
-  expect_function_within("min(x, 1)", [](float x) { return f::min(x, 1.0f); }, [](Tracked x) { return f::min(x, Tracked(1)); }, 0, 2);
+  expect_function_within(
+      "x/(x+1)", [](float x) { return x / (x + 1.0f); }, [](Tracked x) { return x / (x + Tracked(1)); }, 0, 9);
+  expect_function_within(
+      "max(x, 1)", [](float x) { return f::max(x, 1.0f); }, [](Tracked x) { return f::max(x, Tracked(1)); }, 0, 2);
+  expect_function_within(
+      "min(x, 1)", [](float x) { return f::min(x, 1.0f); }, [](Tracked x) { return f::min(x, Tracked(1)); }, 0, 2);
   expect_function_within("relu", [](float x) { return f::relu(x); }, [](Tracked x) { return f::relu(x); }, -1e-5, 1e-5);
-  expect_function_within("clamp", [](float x) { return f::clamp(x, -1, 1); }, [](Tracked x) { return f::clamp(x, -1, 1); }, -2, 2);
+  expect_function_within(
+      "clamp", [](float x) { return f::clamp(x, -1, 1); }, [](Tracked x) { return f::clamp(x, -1, 1); }, -2, 2);
 }
 
 TEST(RunningError, Rounding) {
@@ -84,30 +95,53 @@ std::string random_body(uint64_t seed) {
   for (int i = 0; i < 14; ++i) {
     std::string a = token(), b = token(), r = fmt::format("%r{}", random() % scalars);
     switch (random() % 13) {
-      case 0: add(fmt::format("kda.add {}, {} : (!T, !T) -> !T", a, b)); break;
-      case 1: add(fmt::format("kda.mul {}, {} : (!T, !T) -> !T", a, b)); break;
-      case 2: add(fmt::format("kda.mul {}, {} : (!T, !R) -> !T", a, r)); break;
-      case 3: add(fmt::format("kda.sub {}, %p0 : (!T, !P) -> !T", a)); break;
-      case 4: add(fmt::format("kda.tanh {} : (!T) -> !T", a)); break;
-      case 5: add(fmt::format("kda.sigmoid {} : (!T) -> !T", a)); break;
-      case 6: add(fmt::format("kda.softplus {} : (!T) -> !T", a)); break;
-      case 7: add(fmt::format("kda.max {}, {} : (!T, !T) -> !T", a, b)); break;
-      case 8: add(fmt::format("kda.mul {}, %third : (!T, !K) -> !T", a)); break;
+      case 0:
+        add(fmt::format("kda.add {}, {} : (!T, !T) -> !T", a, b));
+        break;
+      case 1:
+        add(fmt::format("kda.mul {}, {} : (!T, !T) -> !T", a, b));
+        break;
+      case 2:
+        add(fmt::format("kda.mul {}, {} : (!T, !R) -> !T", a, r));
+        break;
+      case 3:
+        add(fmt::format("kda.sub {}, %p0 : (!T, !P) -> !T", a));
+        break;
+      case 4:
+        add(fmt::format("kda.tanh {} : (!T) -> !T", a));
+        break;
+      case 5:
+        add(fmt::format("kda.sigmoid {} : (!T) -> !T", a));
+        break;
+      case 6:
+        add(fmt::format("kda.softplus {} : (!T) -> !T", a));
+        break;
+      case 7:
+        add(fmt::format("kda.max {}, {} : (!T, !T) -> !T", a, b));
+        break;
+      case 8:
+        add(fmt::format("kda.mul {}, %third : (!T, !K) -> !T", a));
+        break;
       case 9:
         body += fmt::format("    %c{0} = kda.tanh {1} : (!T) -> !T\n", i, a);
         add(fmt::format("kda.exp2 %c{} : (!T) -> !T", i));
         break;
       case 10:
         body += fmt::format("    %g{0} = kda.sigmoid {1} : (!T) -> !T\n", i, a);
-        add(fmt::format("kda.scan %g{} over \"t\" exclusive {} reverse {} : (!T) -> !T", i, random() % 2 ? "true" : "false",
-                        random() % 2 ? "true" : "false"));
+        add(fmt::format("kda.scan %g{} over \"t\" exclusive {} reverse {} : (!T) -> !T", i,
+                        random() % 2 ? "true" : "false", random() % 2 ? "true" : "false"));
         break;
       case 11:
-        body += fmt::format("    %q{0} = kda.tanh {1} : (!T) -> !T\n    %m{0} = kda.mul %q{0}, %q{0} : (!T, !T) -> !T\n", i, a);
-        body += fmt::format("    %s{0} = kda.sum %m{0} over [\"d\"] : (!T) -> !R\n    %e{0} = kda.add %s{0}, %one : (!R, !K) -> !R\n", i);
+        body += fmt::format(
+            "    %q{0} = kda.tanh {1} : (!T) -> !T\n    %m{0} = kda.mul %q{0}, %q{0} : (!T, !T) -> !T\n", i, a);
+        body += fmt::format(
+            "    %s{0} = kda.sum %m{0} over [\"d\"] : (!T) -> !R\n    %e{0} = kda.add %s{0}, %one : (!R, !K) -> !R\n",
+            i);
         body += fmt::format("    %r{1} = kda.rsqrt %e{0} : (!R) -> !R\n", i, scalars++);
         break;
-      case 12: add(fmt::format("kda.shift {} over \"t\" amount 1 fill 0.1 : (!T) -> !T", a)); break;
+      case 12:
+        add(fmt::format("kda.shift {} over \"t\" amount 1 fill 0.1 : (!T) -> !T", a));
+        break;
     }
   }
   body += fmt::format(R"(
@@ -119,7 +153,8 @@ std::string random_body(uint64_t seed) {
     kda.output %t{2} as "mid" role "output" storage f32 axes ["b", "n", "t", "h", "d"] : !T
     kda.output %dv as "dv" role "param_gradient" storage f32 axes ["h", "d"] : !P
     kda.output %dh as "dh" role "param_gradient" storage f32 axes ["h"] : !H
-)", tokens - 1, tokens - 2, tokens - 3);
+)",
+                      tokens - 1, tokens - 2, tokens - 3);
   return body;
 }
 
@@ -141,7 +176,8 @@ TEST(RunningError, RandomKernelsStayWithinTheBound) {
       double error2 = 0, bound2 = 0;
       for (size_t i = 0; i < array.values.size(); ++i) {
         double error = std::fabs(result.tensors[name].values[i] - array.values[i]);
-        ASSERT_FALSE(!(error <= bound[i])) << "seed " << seed << " " << name << "[" << i << "]: " << error << " over " << bound[i];
+        ASSERT_FALSE(!(error <= bound[i]))
+            << "seed " << seed << " " << name << "[" << i << "]: " << error << " over " << bound[i];
         error2 += error * error;
         bound2 += bound[i] * bound[i];
       }
@@ -166,7 +202,8 @@ TEST(RunningError, ObeyedRoundsAgreeUnlessABoundaryIsNear) {
     %r = kda.round %e to bf16 : (!T) -> !T
     %y = kda.mul %r, %x : (!T, !T) -> !T
     kda.output %y as "y" role "output" storage f32 axes ["b", "n", "t", "h", "d"] : !T
-  )", 16, 64);
+  )",
+                16, 64);
   Instance instance = Instance::fixed(1, 64, 4);
   Arrays inputs = draw_inputs(kernel, instance, 2);
   EvaluateOptions exact, single, unrounded;

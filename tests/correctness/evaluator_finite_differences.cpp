@@ -40,7 +40,8 @@ std::string backward_body(const std::string& dx) {
     %b = kda.mul %a, %ln2 : (!T, !K) -> !T
     %dwx = kda.scan %b over "t" exclusive false reverse true : (!T) -> !T
     %through = kda.mul %dwx, %w : (!T, !P) -> !T
-    %dx = )" + dx + R"(
+    %dx = )" +
+         dx + R"(
     %dwr = kda.mul %dwx, %x : (!T, !T) -> !T
     %dw = kda.sum %dwr over ["b", "n", "t"] : (!T) -> !P
     kda.output %dx as "dx" role "gradient" storage bf16 axes ["b", "n", "t", "h", "d"] : !T
@@ -114,7 +115,8 @@ TEST(OutputExponents, OfProducts) {
     kda.output %sum as "sum" role "output" storage bf16 axes ["b", "n", "t", "h", "d"] : !T
     kda.output %spread as "spread" role "output" storage bf16 axes ["b", "n", "t", "h", "d"] : !T
     kda.output %c as "c" role "output" storage f32 axes ["b", "n", "t", "h", "d"] : !T
-  )", 8, 2);
+  )",
+                8, 2);
   Instance instance = Instance::fixed(1, 11, 1);
   Arrays inputs = draw_inputs(kernel, instance, 5);
   for (double& value : inputs["g"].values) value = float(value);

@@ -110,12 +110,13 @@ TEST(FixedPointValues, RunningErrorCoversTheRounding) {
     }
   EXPECT_GT(largest, 0.1);  // the bound is not idle
   // half a unit for each summand, and the last rounding to a float
-  double bound = exact.error_bounds["scan"].values[(chunk - 1) * dim], size = std::fabs(exact.tensors["scan"].values[(chunk - 1) * dim]);
+  double bound = exact.error_bounds["scan"].values[(chunk - 1) * dim],
+         size = std::fabs(exact.tensors["scan"].values[(chunk - 1) * dim]);
   EXPECT_NEAR(bound, chunk * std::ldexp(0.5, -bits) + size * 0x1p-24, size * 1e-12);
 }
 
-/// sigmoid(z)*c from the small side: within a unit or so of the real number for gates near their bound, where a float of
-/// that size has steps of eight units.
+/// sigmoid(z)*c from the small side: within a unit or so of the real number for gates near their bound, where a float
+/// of that size has steps of eight units.
 TEST(FixedPointValues, SmallSideOfASigmoid) {
   Kernel kernel(R"(
     %z = kda.input "z" role "input" storage f32 : !R
@@ -132,7 +133,8 @@ TEST(FixedPointValues, SmallSideOfASigmoid) {
     kda.output %f as "fine" role "output" storage f32 axes ["b", "n", "t", "h"] : !R
     kda.output %p as "plain" role "output" storage f32 axes ["b", "n", "t", "h"] : !R
     kda.output %r as "rest" role "output" storage f32 axes ["b", "n", "t", "h"] : !R
-  )", 64, dim);
+  )",
+                64, dim);
   Array z;
   Draws draws(11);
   for (int i = 0; i < 64; ++i) z.values.push_back(float(draws.uniform(i < 32 ? -9 : 3, i < 32 ? 0 : 9)));
@@ -148,13 +150,15 @@ TEST(FixedPointValues, SmallSideOfASigmoid) {
     if (z.values[i] >= 0) EXPECT_NEAR(got.tensors["rest"].values[i], double(rest), bound) << z.values[i];
     EXPECT_NEAR(exact.tensors["fine"].values[i], double(rest - 7.1875L), 1e-14);
     for (const char* name : {"fine", "plain", "rest"})
-      EXPECT_LE(std::fabs(got.tensors[name].values[i] - exact.tensors[name].values[i]), exact.error_bounds[name].values[i]) << name << " " << z.values[i];
+      EXPECT_LE(std::fabs(got.tensors[name].values[i] - exact.tensors[name].values[i]),
+                exact.error_bounds[name].values[i])
+          << name << " " << z.values[i];
     if (z.values[i] > 3) EXPECT_LT(exact.error_bounds["rest"].values[i], exact.error_bounds["plain"].values[i] / 4);
   }
 }
 
-/// A constant between two integers: its own rounding is not added to that of the small side, or every gate near the bound
-/// would be off by the same part of a unit.
+/// A constant between two integers: its own rounding is not added to that of the small side, or every gate near the
+/// bound would be off by the same part of a unit.
 TEST(FixedPointValues, SmallSideOfASigmoidTimesNoWholeNumberOfUnits) {
   const long double c = -7.213475204444817;  // -121022031.62 units
   Kernel kernel(R"(
@@ -167,7 +171,8 @@ TEST(FixedPointValues, SmallSideOfASigmoidTimesNoWholeNumberOfUnits) {
     %rest = kda.add %fine, %seven : (!kda.value<[b, n, t, h], !kda.fixed<24>>, !kda.value<[], !kda.fixed<24>>) -> !kda.value<[b, n, t, h], !kda.fixed<24>>
     %r = kda.from_fixed %rest : (!kda.value<[b, n, t, h], !kda.fixed<24>>) -> !R
     kda.output %r as "rest" role "output" storage f32 axes ["b", "n", "t", "h"] : !R
-  )", 64, dim);
+  )",
+                64, dim);
   Array z;
   Draws draws(12);
   for (int i = 0; i < 64; ++i) z.values.push_back(float(draws.uniform(3, 24)));

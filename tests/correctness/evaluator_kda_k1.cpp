@@ -61,7 +61,8 @@ TEST(EvaluatorOnSpecs, Float32StaysWithinTheBound) {
         double error2 = 0, bound2 = 0;
         for (size_t i = 0; i < bound.size(); ++i) {
           double error = std::fabs(result.tensors[name].values[i] - array.values[i]);
-          ASSERT_FALSE(!(error <= bound[i])) << regime << " " << name << "[" << i << "]: " << error << " over " << bound[i];
+          ASSERT_FALSE(!(error <= bound[i]))
+              << regime << " " << name << "[" << i << "]: " << error << " over " << bound[i];
           error2 += error * error, bound2 += bound[i] * bound[i];
         }
         if (regime != "bound" && (name == "dq" || name == "dg_raw")) {

@@ -121,7 +121,8 @@ TEST(Orders, ParameterSum) {
     %dp = kda.sum %x over ["b", "n", "t"] : (!T) -> !P
     kda.output %all as "all" role "param_gradient" storage f32 axes [] : !K
     kda.output %dp as "dp" role "param_gradient" storage f32 axes ["h", "d"] : !P
-  )", chunk, dim);
+  )",
+                chunk, dim);
   auto instance = evaluator::Instance::packed_row({130, 0, 7, 200, 50}, heads, 30);
   evaluator::Arrays inputs{{"x", {}}};
   for (float value : draw(instance.rows() * heads * dim, 4)) inputs["x"].values.push_back(value);
@@ -143,8 +144,10 @@ TEST(Orders, ParameterSum) {
           total = r % 8 == 0 ? x : total + x;
           if (r % 8 == 7 || r + 1 == tiles[tile].rows) carry = r < 8 ? total : carry + total;
         }
-        if (tile % 8 == 0) segments.push_back(carry);
-        else segments.back() += carry;
+        if (tile % 8 == 0)
+          segments.push_back(carry);
+        else
+          segments.back() += carry;
       }
       for (size_t step = 1; step < segments.size(); step *= 2)  // neighbours first; what has no neighbour gets +0
         for (size_t i = 0; i + step < segments.size(); i += 2 * step) segments[i] += segments[i + step];
@@ -165,7 +168,8 @@ TEST(Orders, SumOfProductsInTheEvaluator) {
     %p = kda.mul %x, %w : (!T, !D) -> !T
     %s = kda.sum %p over ["d"] : (!T) -> !R
     kda.output %s as "s" role "output" storage f32 axes ["b", "n", "t", "h"] : !R
-  )", 8, 96);
+  )",
+                8, 96);
   auto instance = evaluator::Instance::fixed(1, 5, 2);
   evaluator::Arrays inputs{{"x", {}}, {"w", {}}};
   std::vector<float> x = draw(5 * 2 * 96, 1), w = draw(96, 2);

@@ -16,7 +16,9 @@ constexpr double nan = std::numeric_limits<double>::quiet_NaN();
 
 void expect_near(const std::vector<double>& got, const std::vector<double>& expected, double tolerance) {
   ASSERT_EQ(got.size(), expected.size());
-  for (size_t i = 0; i < got.size(); ++i) EXPECT_FALSE(!(std::fabs(got[i] - expected[i]) <= tolerance)) << "at " << i << ": " << got[i] << " for " << expected[i];
+  for (size_t i = 0; i < got.size(); ++i)
+    EXPECT_FALSE(!(std::fabs(got[i] - expected[i]) <= tolerance))
+        << "at " << i << ": " << got[i] << " for " << expected[i];
 }
 
 TEST(Evaluator, NormOf34AndItsGradient) {
@@ -34,7 +36,8 @@ TEST(Evaluator, NormOf34AndItsGradient) {
     %dx = kda.mul %r, %inv : (!T, !R) -> !T
     kda.output %y as "y" role "output" storage f32 axes ["b", "n", "t", "h", "d"] : !T
     kda.output %dx as "dx" role "gradient" storage f32 axes ["b", "n", "t", "h", "d"] : !T
-  )", 8, 2);
+  )",
+                8, 2);
   Arrays inputs{{"x", {{3, 4}, {}}}, {"dy", {{1, 0}, {}}}};
   Result result = evaluate(kernel, inputs, Instance::fixed(1, 1, 1));
   expect_near(result.tensors["y"].values, {.6, .8}, 1e-15);
@@ -53,7 +56,8 @@ TEST(Evaluator, ScansOfOneChunk) {
     kda.output %fe as "fe" role "output" storage f32 axes ["b", "n", "t", "h"] : !R
     kda.output %r as "r" role "output" storage f32 axes ["b", "n", "t", "h"] : !R
     kda.output %re as "re" role "output" storage f32 axes ["b", "n", "t", "h"] : !R
-  )", 16, 2);
+  )",
+                16, 2);
   Result result = evaluate(kernel, {{"x", {{2, 5, 1, 3}, {}}}}, Instance::fixed(1, 4, 1));
   expect_near(result.tensors["r"].values, {11, 9, 4, 3}, 0);
   expect_near(result.tensors["re"].values, {9, 4, 3, 0}, 0);
@@ -70,7 +74,8 @@ TEST(Evaluator, SigmoidsAtSaturation) {
     kda.output %s as "s" role "output" storage f32 axes ["b", "n", "t", "h"] : !R
     kda.output %g as "g" role "output" storage f32 axes ["b", "n", "t", "h"] : !R
     kda.output %p as "p" role "output" storage f32 axes ["b", "n", "t", "h"] : !R
-  )", 8, 2);
+  )",
+                8, 2);
   Arrays inputs{{"x", {{0, 40, -40, 2}, {}}}};
   for (Arithmetic arithmetic : {Arithmetic::f64, Arithmetic::f32}) {
     EvaluateOptions options;
@@ -147,9 +152,11 @@ TEST(Evaluator, PackedEqualsEachSequenceAlone) {
                 {"c", {{inputs["c"].values.begin() + tile * 6, inputs["c"].values.begin() + (tile + tiles) * 6}, {}}}};
     Result result = evaluate(kernel, part, alone);
     for (const char* name : {"f", "at", "up"})
-      for (int64_t i = 0; i < length * 6; ++i) EXPECT_EQ(result.tensors[name].values[i], together.tensors[name].values[row * 6 + i]);
+      for (int64_t i = 0; i < length * 6; ++i)
+        EXPECT_EQ(result.tensors[name].values[i], together.tensors[name].values[row * 6 + i]);
     for (const char* name : {"l", "m", "total"})
-      for (int64_t i = 0; i < tiles * 6; ++i) EXPECT_EQ(result.tensors[name].values[i], together.tensors[name].values[tile * 6 + i]);
+      for (int64_t i = 0; i < tiles * 6; ++i)
+        EXPECT_EQ(result.tensors[name].values[i], together.tensors[name].values[tile * 6 + i]);
     row += length;
     tile += tiles;
   }
@@ -241,7 +248,8 @@ TEST(Evaluator, Errors) {
     %s = kda.sum %x over ["b", "n", "t"] : (!T) -> !P
     %y = kda.sub %x, %s : (!T, !P) -> !T
     kda.output %y as "y" role "output" storage f32 axes ["b", "n", "t", "h", "d"] : !T
-  )", 8, 4);
+  )",
+                  8, 4);
   EXPECT_THROW(evaluate(circular, inputs, instance), SpecError);
 }
 

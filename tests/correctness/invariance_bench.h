@@ -43,13 +43,14 @@ class InvarianceBench {
     const Workload& workload = find_workload(spec_);
     Tensors all = workload.inputs(problem, workload.regimes().front(), seed);
     const kda::KernelOp forward = forward_->kernel(Stage::kda);
-    const Tensors exponents =
-        tensors_of(evaluator::output_exponents(forward, arrays_of(all), instance_of(problem.shape)), forward, problem.shape);
+    const Tensors exponents = tensors_of(
+        evaluator::output_exponents(forward, arrays_of(all), instance_of(problem.shape)), forward, problem.shape);
     ConsumerOptions consumer;
     consumer.seed = seed;
     consumer.exponents = &exponents;
     if (pass_->direction() == Direction::bwd)
-      for (auto& [name, tensor] : store_cotangents(generic_workload().upstream(problem, all, consumer), pass_->kernel(Stage::derived), problem))
+      for (auto& [name, tensor] : store_cotangents(generic_workload().upstream(problem, all, consumer),
+                                                   pass_->kernel(Stage::derived), problem))
         all[name] = tensor;
     return all;
   }
@@ -61,7 +62,9 @@ class InvarianceBench {
     evaluator::EvaluateOptions options;
     options.running_error = true;
     options.obey_rounds = true;
-    return evaluator::evaluate(pass_->kernel(Stage::rewritten), arrays_of(inputs), instance_of(problem(shape).shape), options).error_bounds;
+    return evaluator::evaluate(pass_->kernel(Stage::rewritten), arrays_of(inputs), instance_of(problem(shape).shape),
+                               options)
+        .error_bounds;
   }
 
   /// Axes of an input, an output, or of a gradient or cotangent of one.
@@ -80,12 +83,15 @@ class InvarianceBench {
     for (const auto& [name, tensor] : tensors) {
       const Declaration axes = declaration(name, shape);
       const Extents from(axes, old_shape), to(axes, shape);
-      const std::vector<int64_t>& outer = axes.has(AxisRole::rows) ? places.rows : axes.has(AxisRole::chunk) ? places.tiles : empty_;
+      const std::vector<int64_t>& outer = axes.has(AxisRole::rows)    ? places.rows
+                                          : axes.has(AxisRole::chunk) ? places.tiles
+                                                                      : empty_;
       HostTensor& out = result[name] = {name, tensor.dtype, dense_shape(axes, shape), {}};
       for (int64_t o = 0; o < to.outer; ++o)
         for (int64_t h = 0; h < to.heads; ++h)
           for (int64_t d = 0; d < to.columns; ++d) {
-            const int64_t row = at(outer, o), head = from.heads == 1 && !axes.has(AxisRole::head) ? 0 : at(places.heads, h);
+            const int64_t row = at(outer, o),
+                          head = from.heads == 1 && !axes.has(AxisRole::head) ? 0 : at(places.heads, h);
             const int64_t column = axes.has(AxisRole::feature) ? at(places.columns, d) : 0;
             const int64_t place = (row * from.heads + head) * from.columns + column;
             const bool there = row >= 0 && place < int64_t(tensor.values.size());
@@ -98,7 +104,9 @@ class InvarianceBench {
  private:
   struct Extents {
     Extents(const Declaration& axes, const Shape& shape)
-        : outer(axes.has(AxisRole::rows) ? shape.rows() : axes.has(AxisRole::chunk) ? shape.capacity() : 1),
+        : outer(axes.has(AxisRole::rows)    ? shape.rows()
+                : axes.has(AxisRole::chunk) ? shape.capacity()
+                                            : 1),
           heads(axes.has(AxisRole::head) ? shape.heads : 1),
           columns(axes.has(AxisRole::feature) ? shape.dim : 1) {}
     int64_t outer, heads, columns;

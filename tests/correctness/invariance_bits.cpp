@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What may not change a bit: other heads, later rows, the order and the packing of sequences, schedules, a second run, and
-// a power of two on all cotangents. Texts of every shipped spec on the emulator.
+// What may not change a bit: other heads, later rows, the order and the packing of sequences, schedules, a second run,
+// and a power of two on all cotangents. Texts of every shipped spec on the emulator.
 #include <cmath>
 #include <numeric>
 
@@ -41,7 +41,8 @@ using Part = std::pair<std::string, Direction>;
 
 class Invariance : public ::testing::TestWithParam<Part> {
  protected:
-  InvarianceBench bench(const std::string& schedule = "default", std::map<std::string, std::string> settings = {}) const {
+  InvarianceBench bench(const std::string& schedule = "default",
+                        std::map<std::string, std::string> settings = {}) const {
     return InvarianceBench(GetParam().first, GetParam().second, schedule, std::move(settings));
   }
 
@@ -64,7 +65,8 @@ TEST_P(Invariance, HeadsAreComputedAlone) {
   const Shape three = packed({21, 16, 0, 5}, 3), two = packed({21, 16, 0, 5}, 2);
   const Tensors inputs = text.draw(three);
   const Places places{{}, {}, {2, 0}, {}};
-  expect_same(text.taken(text.run(inputs, three), three, two, places), text.run(text.taken(inputs, three, two, places), two),
+  expect_same(text.taken(text.run(inputs, three), three, two, places),
+              text.run(text.taken(inputs, three, two, places), two),
               [&](const std::string& name) { return text.declaration(name, two).has(AxisRole::head); });
 }
 
@@ -90,7 +92,8 @@ std::vector<std::string> causal_outputs(const std::string& graph_text) {
     const bool along_rows = over == "t" || (over.is_array() && std::find(over.begin(), over.end(), "t") != over.end());
     bool ok = !along_rows || op == "index" || (op == "cumsum" && !node.value("reverse", false)) ||
               (op == "shift" && node.at("amount") > 0);
-    for (const nlohmann::json& operand : node.value("operands", nlohmann::json::array())) ok = ok && causal[operand.get<size_t>()];
+    for (const nlohmann::json& operand : node.value("operands", nlohmann::json::array()))
+      ok = ok && causal[operand.get<size_t>()];
     causal.push_back(ok);
   }
   std::vector<std::string> names;
@@ -121,7 +124,8 @@ TEST_P(Invariance, SequencesInAnotherOrder) {
   for (auto [first, count] : {std::pair{45, 17}, {0, 5}, {5, 40}})
     for (int64_t row : counted(first, count)) places.rows.push_back(row);
   places.tiles = {4, 5, 0, 1, 2, 3};
-  expect_same(text.taken(text.run(inputs, shape), shape, other, places), text.run(text.taken(inputs, shape, other, places), other),
+  expect_same(text.taken(text.run(inputs, shape), shape, other, places),
+              text.run(text.taken(inputs, shape, other, places), other),
               [&](const std::string& name) { return !text.declaration(name, shape).is_param; });
 }
 
@@ -134,7 +138,8 @@ TEST_P(Invariance, RowsOfABatchAloneOrPacked) {
   expect_same(text.taken(outputs, both, second, places), text.run(text.taken(inputs, both, second, places), second),
               [&](const std::string& name) { return !text.declaration(name, both).is_param; });
   const Places same{counted(0, 74), counted(0, 6), {}, {}};
-  expect_same(text.taken(outputs, both, as_packed, same), text.run(text.taken(inputs, both, as_packed, same), as_packed), all);
+  expect_same(text.taken(outputs, both, as_packed, same),
+              text.run(text.taken(inputs, both, as_packed, same), as_packed), all);
 }
 
 TEST_P(Invariance, SchedulesAndRepeatedRuns) {

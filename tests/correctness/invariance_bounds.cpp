@@ -28,14 +28,16 @@ Shape shape_of(bool packed, std::vector<int64_t> lengths, int64_t batch) {
 }
 
 /// Two computations of one number: each is off by its error and by half a unit of the storage, to first order.
-void expect_near(const HostTensor& x, const HostTensor& y, const std::vector<double>& error_of_x, const std::vector<double>& error_of_y) {
+void expect_near(const HostTensor& x, const HostTensor& y, const std::vector<double>& error_of_x,
+                 const std::vector<double>& error_of_y) {
   ASSERT_EQ(x.values.size(), y.values.size());
   ASSERT_EQ(x.values.size(), error_of_x.size());
   const FloatFormat& format = float_format(x.dtype);
   for (size_t i = 0; i < x.values.size(); ++i) {
     const double size = std::max(std::fabs(x.values[i]), std::fabs(y.values[i]));
     const double bound = error_of_x[i] + error_of_y[i] + 2.02 * format.unit * size + 2 * format.tiny;
-    ASSERT_LE(std::fabs(x.values[i] - y.values[i]), bound) << x.name << " element " << i << ": " << x.values[i] << ", " << y.values[i];
+    ASSERT_LE(std::fabs(x.values[i] - y.values[i]), bound)
+        << x.name << " element " << i << ": " << x.values[i] << ", " << y.values[i];
   }
 }
 
@@ -55,7 +57,8 @@ class InvarianceWithinBounds : public ::testing::TestWithParam<Part> {
     const Tensors expected = text_.taken(outputs, shape, other, places);
     const Tensors errors = text_.taken(tensors_of(text_.errors(inputs, shape), outputs), shape, other, places);
     const evaluator::Arrays own = text_.errors(moved, other);
-    for (const auto& [name, tensor] : expected) expect_near(tensor, actual.at(name), errors.at(name).values, own.at(name).values);
+    for (const auto& [name, tensor] : expected)
+      expect_near(tensor, actual.at(name), errors.at(name).values, own.at(name).values);
   }
 };
 
@@ -89,7 +92,9 @@ TEST_P(InvarianceOfParameterSums, ABatchInParts) {
     const evaluator::Arrays part_errors = text_.errors(part, one);
     for (const auto& [name, tensor] : text_.run(part, one)) {
       if (!text_.declaration(name, one).is_param) continue;
-      HostTensor& sum = sums.try_emplace(name, HostTensor{name, tensor.dtype, tensor.shape, std::vector<double>(tensor.values.size())}).first->second;
+      HostTensor& sum = sums.try_emplace(name, HostTensor{name, tensor.dtype, tensor.shape,
+                                                          std::vector<double>(tensor.values.size())})
+                            .first->second;
       std::vector<double>& error = sum_errors.try_emplace(name, tensor.values.size()).first->second;
       for (size_t i = 0; i < tensor.values.size(); ++i) {
         sum.values[i] += tensor.values[i];

@@ -193,7 +193,8 @@ TEST(Judge, BoundsOfHeads) {
   criteria.errors = &errors;
   criteria.factor = 2;
   criteria.layout = {3, 2};
-  EXPECT_THAT(head_bounds(reference, criteria), testing::ElementsAre(testing::DoubleNear(2e-6, 1e-12), testing::DoubleNear(4e-6, 1e-12), 0));
+  EXPECT_THAT(head_bounds(reference, criteria),
+              testing::ElementsAre(testing::DoubleNear(2e-6, 1e-12), testing::DoubleNear(4e-6, 1e-12), 0));
   criteria.rel_l2 = 3e-6;
   EXPECT_THAT(head_bounds(reference, criteria), testing::ElementsAre(testing::DoubleNear(2e-6, 1e-12), 3e-6, 0));
 }
@@ -236,11 +237,12 @@ TEST(Report, JsonSchema) {
   report.runs[0].outputs.push_back(judge("dy", reference, &actual, declared(0.1, 0.1)));
   EXPECT_FALSE(report.pass());
   nlohmann::ordered_json json = to_json(report);
-  EXPECT_EQ(json.dump(),
-            R"({"spec":"norm","pass":false,"on":"cpu","runs":[{"direction":"bwd","regime":"typical","grads":"f32",)"
-            R"("operands":"exact","pipeline":"exact","do_scale":1e-06,"oracle":"kernel","outputs":[)"
-            R"({"name":"dx","rel_l2":0.0,"rel_bound":0.1,"max_rel":0.0,"max_bound":0.1,"kappa":null,"ok":true},)"
-            R"({"name":"dy","rel_l2":null,"rel_bound":0.1,"max_rel":null,"max_bound":0.1,"kappa":null,"ok":false}]}]})");
+  EXPECT_EQ(
+      json.dump(),
+      R"({"spec":"norm","pass":false,"on":"cpu","runs":[{"direction":"bwd","regime":"typical","grads":"f32",)"
+      R"("operands":"exact","pipeline":"exact","do_scale":1e-06,"oracle":"kernel","outputs":[)"
+      R"({"name":"dx","rel_l2":0.0,"rel_bound":0.1,"max_rel":0.0,"max_bound":0.1,"kappa":null,"ok":true},)"
+      R"({"name":"dy","rel_l2":null,"rel_bound":0.1,"max_rel":null,"max_bound":0.1,"kappa":null,"ok":false}]}]})");
   std::string text = to_text(report);
   EXPECT_THAT(text, testing::HasSubstr("norm on cpu: FAIL, 1 of 2 outputs"));
 }

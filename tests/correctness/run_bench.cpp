@@ -35,13 +35,14 @@ TEST(RunBench, JsonOnAStandInDriver) {
   ASSERT_EQ(report["runs"].size(), 2u);
   std::vector<std::string> keys;
   for (const auto& [key, value] : report["runs"][0].items()) keys.push_back(key);
-  EXPECT_THAT(keys, ElementsAre("direction", "ms", "bytes", "gbps", "copy_gbps", "fraction_of_copy", "config", "text_hash", "registers",
-                                "spill_bytes", "occupancy", "roofline_ms", "launches", "call_us", "plain_launches_us", "load_ms", "verified"));
+  EXPECT_THAT(keys, ElementsAre("direction", "ms", "bytes", "gbps", "copy_gbps", "fraction_of_copy", "config",
+                                "text_hash", "registers", "spill_bytes", "occupancy", "roofline_ms", "launches",
+                                "call_us", "plain_launches_us", "load_ms", "verified"));
   const int64_t elements = 2 * 40 * 3 * 128;
   const auto &fwd = report["runs"][0], &bwd = report["runs"][1];
   EXPECT_EQ(fwd["direction"], "fwd");
   EXPECT_EQ(bwd["direction"], "bwd");
-  EXPECT_EQ(fwd["bytes"], elements * (2 + 2) + 128 * 4);           // x, y in bf16; weight
+  EXPECT_EQ(fwd["bytes"], elements * (2 + 2) + 128 * 4);          // x, y in bf16; weight
   EXPECT_EQ(bwd["bytes"], elements * (2 + 4 + 2) + 2 * 128 * 4);  // x, dx in bf16, dy in f32; weight and dweight
   EXPECT_EQ(fwd["ms"], 1.5);                                      // as every pair of the stand-in's events
   EXPECT_EQ(fwd["verified"], false);
@@ -60,7 +61,8 @@ TEST(RunBench, ElementsThatAKernelLeavesOutAreNan) {
   const std::string in = (call.folder() / "in.safetensors").string();
   kdagen::runtime::write_safetensors(in, call.inputs("fwd"));
   const Outcome outcome = kdagen::testing::kdagen(
-      {"run", "rmsnorm", "--pass", "fwd", "--on", "cuda", "--in", in, "--out", call.out().string(), "--set", "dim=16"}, stand_in);
+      {"run", "rmsnorm", "--pass", "fwd", "--on", "cuda", "--in", in, "--out", call.out().string(), "--set", "dim=16"},
+      stand_in);
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   const HostTensor y = kdagen::runtime::read_safetensors(call.out()).tensors.at("y");
   for (int64_t i = 0; i < y.elements(); ++i) ASSERT_TRUE(std::isnan(y.get(i)));
@@ -68,7 +70,8 @@ TEST(RunBench, ElementsThatAKernelLeavesOutAreNan) {
 
 TEST(RunTune, ADefaultThatFailsItsCheckIsNotTuned) {
   if (!has_cuda_compiler()) GTEST_SKIP() << "no CUDA compiler";
-  const Outcome outcome = kdagen::testing::kdagen({"tune", "rmsnorm", "--on", "cuda", "--json", "--pass", "fwd", "--tokens", "40", "--heads", "3"}, stand_in);
+  const Outcome outcome = kdagen::testing::kdagen(
+      {"tune", "rmsnorm", "--on", "cuda", "--json", "--pass", "fwd", "--tokens", "40", "--heads", "3"}, stand_in);
   EXPECT_EQ(outcome.code, 1) << outcome.err;
   EXPECT_EQ(outcome.out, "");
   EXPECT_THAT(outcome.err, ::testing::HasSubstr("the default schedule does not pass its check"));

@@ -16,7 +16,9 @@ using Real = long double;
 /// The largest element of each row; directions differ from row to row.
 const std::vector<double> sizes{0, 1e-30, 1e-10, 1e-3, 1, 1e10, 0x1p55, 0x1p62, 0x1p64, 1e20, 1e25, 1e30, 0x1p125};
 
-double direction(int64_t row, int64_t column) { return std::sin(1.0 + 7.0 * static_cast<double>(row) + 0.7 * static_cast<double>(column)); }
+double direction(int64_t row, int64_t column) {
+  return std::sin(1.0 + 7.0 * static_cast<double>(row) + 0.7 * static_cast<double>(column));
+}
 
 void set_rows(HostTensor& x) {
   for (int64_t i = 0; i < x.elements(); ++i) x.set(i, sizes[i / dim] * direction(i / dim, i % dim));
@@ -80,7 +82,8 @@ TEST_P(DegenerateRows, NormAndItsGradient) {
   }
 }
 INSTANTIATE_TEST_SUITE_P(, DegenerateRows,
-                         ::testing::Values(Case{"l2norm", "emulator"}, Case{"l2norm", "cpu"}, Case{"rmsnorm", "emulator"}, Case{"rmsnorm", "cpu"}),
+                         ::testing::Values(Case{"l2norm", "emulator"}, Case{"l2norm", "cpu"},
+                                           Case{"rmsnorm", "emulator"}, Case{"rmsnorm", "cpu"}),
                          [](const auto& test) { return test.param.spec + "_" + test.param.on; });
 
 /// The gates are all g = -5 log2(e) / 2, so that decays are known: k_i is k_n * 2^(2.5 log2(e) rows).
@@ -93,14 +96,16 @@ TEST(DegenerateRowsKdaK1, RowsOfQAndK) {
     for (const char* name : {"q", "k"}) set_rows(in.tensors.at(name));
     for (const char* name : {"g_raw", "A_log", "dt_bias", "dk_d", "dk_r"})
       for (int64_t i = 0; i < in.tensors.at(name).elements(); ++i) in.tensors.at(name).set(i, 0);
-    const TensorFile fwd = call.run("fwd", on, in, {"--set", "arithmetic=f32"}), bwd = call.run("bwd", on, in, {"--set", "arithmetic=f32"});
+    const TensorFile fwd = call.run("fwd", on, in, {"--set", "arithmetic=f32"}),
+                     bwd = call.run("bwd", on, in, {"--set", "arithmetic=f32"});
     const Real anchor = std::exp2(Real(6));  // rint(16 * 0.5 * log2(e) / 2)
     for (int64_t row = 0; row < static_cast<int64_t>(sizes.size()); ++row) {
       const Real decay = std::exp(Real(-0.25) * Real(row + 1)), up = anchor * decay, down = 1 / up;
       const auto cotangent = [&](const char* name, Real factor) {
         return [&in, name, row, factor](int64_t d) { return Real(in.tensors.at(name).get(row * dim + d)) * factor; };
       };
-      Row q = expected(in.tensors.at("q"), row, 1, cotangent("dq_d", up / 8)), k = expected(in.tensors.at("k"), row, 1, cotangent("dk_i", down));
+      Row q = expected(in.tensors.at("q"), row, 1, cotangent("dq_d", up / 8)),
+          k = expected(in.tensors.at("k"), row, 1, cotangent("dk_i", down));
       for (int64_t d = 0; d < dim; ++d) q.y[d] *= up / 8, k.y[d] *= down;  // scale = 1/sqrt(64)
       expect_row(fwd.tensors.at("q_d"), row, q.y, 1e-6L);
       expect_row(fwd.tensors.at("k_i"), row, k.y, 1e-6L);
@@ -108,6 +113,7 @@ TEST(DegenerateRowsKdaK1, RowsOfQAndK) {
       expect_row(bwd.tensors.at("dk"), row, k.dx, 2e-6L);
     }
     for (const char* name : {"dg_raw", "dA_log", "ddt_bias"})
-      for (int64_t i = 0; i < bwd.tensors.at(name).elements(); ++i) ASSERT_TRUE(std::isfinite(bwd.tensors.at(name).get(i))) << name;
+      for (int64_t i = 0; i < bwd.tensors.at(name).elements(); ++i)
+        ASSERT_TRUE(std::isfinite(bwd.tensors.at(name).get(i))) << name;
   }
 }

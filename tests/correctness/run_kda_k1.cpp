@@ -69,7 +69,8 @@ TEST(RunKdaK1, RowExponents) { compare(precise_and({"upstream=fp16row"}), fixed,
 TEST(RunKdaK1, ArithmeticOfTheKernelOnTheCpu) {
   const RunCase call("kda_k1", {}, fixed);
   const TensorFile in = gentle(call.inputs("bwd"));
-  const TensorFile text = call.run("bwd", "emulator", in), cpu = call.run("bwd", "cpu", in, {"--set", "arithmetic=f32"});
+  const TensorFile text = call.run("bwd", "emulator", in),
+                   cpu = call.run("bwd", "cpu", in, {"--set", "arithmetic=f32"});
   for (const auto& [name, tensor] : text.tensors) EXPECT_EQ(cpu.tensors.at(name).dtype, tensor.dtype) << name;
   expect_close(cpu, text, 1e-3);
 }
@@ -105,7 +106,8 @@ TEST(RunKdaK1, BothPassesRecomputeTheSameBits) {
     EXPECT_TRUE(forward.tensors.at(name).data == backward.tensors.at(name).data) << name;
   }
   const TensorFile exact = call.run("fwd", "cpu", gentle(call.inputs("fwd")), taps);
-  for (const std::string& name : names) EXPECT_TRUE(relative_difference(forward.tensors.at(name), exact.tensors.at(name)) <= 1e-6) << name;
+  for (const std::string& name : names)
+    EXPECT_TRUE(relative_difference(forward.tensors.at(name), exact.tensors.at(name)) <= 1e-6) << name;
 }
 
 // T053

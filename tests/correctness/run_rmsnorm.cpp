@@ -58,7 +58,8 @@ void expect_close(const HostTensor& tensor, const std::vector<double>& values, d
   double largest = 0;
   for (double value : values) largest = std::max(largest, std::fabs(value));
   for (int64_t i = 0; i < tensor.elements(); ++i)
-    ASSERT_TRUE(std::fabs(tensor.get(i) - values[i]) <= tolerance * largest) << i << ": " << tensor.get(i) << " against " << values[i];
+    ASSERT_TRUE(std::fabs(tensor.get(i) - values[i]) <= tolerance * largest)
+        << i << ": " << tensor.get(i) << " against " << values[i];
 }
 
 class RunRmsnorm : public ::testing::TestWithParam<std::string> {};
@@ -69,9 +70,9 @@ TEST_P(RunRmsnorm, ValuesAndTypes) {
   const RunCase call("rmsnorm", with_layout(GetParam()), {batch, tokens, heads});
   const TensorFile in = call.inputs("bwd");  // x, weight and dy: what the forward needs is among them
   const Expected want = expected(in, GetParam());
-  for (const auto& [on, arithmetic, tolerance, dtype] :
-       {std::tuple{"cpu", "f64", 1e-13, kdagen::runtime::DType::f64}, {"cpu", "f32", 1e-5, kdagen::runtime::DType::f32},
-        {"emulator", "f64", 1e-5, kdagen::runtime::DType::f32}}) {
+  for (const auto& [on, arithmetic, tolerance, dtype] : {std::tuple{"cpu", "f64", 1e-13, kdagen::runtime::DType::f64},
+                                                         {"cpu", "f32", 1e-5, kdagen::runtime::DType::f32},
+                                                         {"emulator", "f64", 1e-5, kdagen::runtime::DType::f32}}) {
     SCOPED_TRACE(std::string(on) + " " + arithmetic);
     const std::vector<std::string> more{"--set", std::string("arithmetic=") + arithmetic};
     const TensorFile fwd = call.run("fwd", on, in, more), bwd = call.run("bwd", on, in, more);
@@ -112,8 +113,8 @@ TEST(RunRmsnormCalls, TheOutputMayReplaceTheInput) {
   const RunCase call("rmsnorm", options, {1, 5, 1});
   const std::string file = (call.folder() / "both.safetensors").string();
   kdagen::runtime::write_safetensors(file, call.inputs("fwd"));
-  const Outcome outcome = kdagen::testing::kdagen({"run", "rmsnorm", "--pass", "fwd", "--on", "cpu", "--in", file, "--out", file, "--set", "dim=32",
-                                                   "--set", "dtype=f32"});
+  const Outcome outcome = kdagen::testing::kdagen({"run", "rmsnorm", "--pass", "fwd", "--on", "cpu", "--in", file,
+                                                   "--out", file, "--set", "dim=32", "--set", "dtype=f32"});
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_EQ(kdagen::runtime::read_safetensors(file).tensors.count("y"), 1u);
 }

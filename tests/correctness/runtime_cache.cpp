@@ -80,7 +80,7 @@ TEST_F(CacheTest, SecondRequestIsAHitAlsoForAnotherProcess) {
   EXPECT_EQ(builds, 1);
   EXPECT_TRUE(warnings.empty());
   EXPECT_EQ(files_in(folder).size(), 2u);  // no lock, no temporary
-  struct stat status {};
+  struct stat status{};
   ASSERT_EQ(::stat(folder.c_str(), &status), 0);
   EXPECT_EQ(status.st_mode & 0777, 0700u);
 }
@@ -154,8 +154,10 @@ TEST_F(CacheTest, RandomDamageNeverGivesAnotherObject) {
       std::string bytes = slurp(file);
       ASSERT_FALSE(bytes.empty());
       const std::size_t at = random() % bytes.size();
-      if (random() % 3 == 0) bytes.erase(at, 1 + random() % 40);
-      else bytes[at] = static_cast<char>(random());
+      if (random() % 3 == 0)
+        bytes.erase(at, 1 + random() % 40);
+      else
+        bytes[at] = static_cast<char>(random());
       spill(file, bytes);
       EXPECT_EQ(get("a", object).bytes, object) << extension << " " << i;
     }
@@ -209,9 +211,11 @@ TEST_F(CacheTest, T081SixteenProcessesWithKeysOfTheirOwn) {
   constexpr int processes = 16;
   std::vector<pid_t> children;
   for (int i = 0; i < processes; ++i)
-    children.push_back(start_child([&, i] { return get("key " + std::to_string(i), "object " + std::to_string(i)).built ? 0 : 1; }));
+    children.push_back(
+        start_child([&, i] { return get("key " + std::to_string(i), "object " + std::to_string(i)).built ? 0 : 1; }));
   for (const pid_t child : children) EXPECT_EQ(wait_for(child), 0);
-  for (int i = 0; i < processes; ++i) EXPECT_EQ(get("key " + std::to_string(i), "never used").bytes, "object " + std::to_string(i));
+  for (int i = 0; i < processes; ++i)
+    EXPECT_EQ(get("key " + std::to_string(i), "never used").bytes, "object " + std::to_string(i));
   EXPECT_EQ(builds, 0);
   EXPECT_EQ(files_in(folder).size(), 2u * processes);
 }

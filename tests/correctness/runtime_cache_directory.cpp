@@ -62,7 +62,7 @@ TEST_F(CacheDirectoryTest, OrderOfTheVariables) {
   EXPECT_EQ(directory.path, base + "/own/deep");
   EXPECT_EQ(directory.origin, "KDAGEN_CACHE_DIR");
   EXPECT_TRUE(directory.persistent);
-  struct stat status {};
+  struct stat status{};
   ASSERT_EQ(::stat((base + "/own").c_str(), &status), 0);
   EXPECT_EQ(status.st_mode & 0777, 0700u);
   EXPECT_TRUE(warnings.empty());

@@ -11,16 +11,14 @@ namespace {
 
 // Passed the same way: as many parameters, each as wide and of the same register class.
 template <class A, class B>
-constexpr bool same_class =
-    sizeof(A) == sizeof(B) && std::is_floating_point_v<A> == std::is_floating_point_v<B>&& std::is_pointer_v<A> ==
-                                  std::is_pointer_v<B>;
+constexpr bool same_class = sizeof(A) == sizeof(B) && std::is_floating_point_v<A> == std::is_floating_point_v<B> &&
+                            std::is_pointer_v<A> == std::is_pointer_v<B>;
 
 template <class Theirs, class Ours>
 struct Matches : std::false_type {};
 template <class R1, class... A, class R2, class... B>
-requires(sizeof...(A) == sizeof...(B)) struct Matches<R1 (*)(A...), R2 (*)(B...)>
-    : std::bool_constant<same_class<R1, R2> && (same_class<A, B> && ...)> {
-};
+  requires(sizeof...(A) == sizeof...(B))
+struct Matches<R1 (*)(A...), R2 (*)(B...)> : std::bool_constant<same_class<R1, R2> && (same_class<A, B> && ...)> {};
 
 #define KDAGEN_MATCHES(name) \
   static_assert(Matches<decltype(&cu##name), decltype(kdagen::runtime::DriverFunctions::name)>::value, #name)

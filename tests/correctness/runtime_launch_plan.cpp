@@ -22,7 +22,8 @@ TEST(LaunchPlan, WordsAreThoseOfTheWorkspaceHandedOver) {
   const auto plan = plan_of(call);
   for (const std::uintptr_t base : {std::uintptr_t{1} << 40, std::uintptr_t{3} << 41}) {
     void* workspace = reinterpret_cast<void*>(base);
-    EXPECT_EQ(plan->words_for(workspace), build_words(call.manifest, call.problem, call.bind(), plan->layout, workspace));
+    EXPECT_EQ(plan->words_for(workspace),
+              build_words(call.manifest, call.problem, call.bind(), plan->layout, workspace));
   }
 }
 

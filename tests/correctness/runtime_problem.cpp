@@ -115,7 +115,9 @@ TEST(Problem, ReadOffTheTensors) {
 
 TEST(Problem, TheMajorityOfTheTensorsIsRight) {
   const Manifest m = sample_manifest();
-  const auto sized = [](const char* name, const Dims& shape) { return TensorRef{name, nullptr, DType::bf16, shape, contiguous_strides(shape)}; };
+  const auto sized = [](const char* name, const Dims& shape) {
+    return TensorRef{name, nullptr, DType::bf16, shape, contiguous_strides(shape)};
+  };
   const auto sizes = [&](const std::vector<TensorRef>& tensors) {
     const Problem p = problem_of(m, tensors, nullptr);
     return Dims{p.batch, p.tokens, p.heads};
@@ -124,7 +126,8 @@ TEST(Problem, TheMajorityOfTheTensorsIsRight) {
   EXPECT_EQ(sizes({sized("x", {2, 7, 3, 128}), sized("dx", {1, 4, 5, 128})}), (Dims{2, 7, 3}));
   EXPECT_EQ(sizes({sized("dx", {1, 4, 5, 128}), sized("x", {2, 7, 3, 128})}), (Dims{2, 7, 3}));
   // each size for itself: weight [H,D] sides with dx on the heads
-  EXPECT_EQ(sizes({sized("x", {2, 7, 3, 128}), sized("dx", {1, 4, 5, 128}), sized("weight", {4, 128})}), (Dims{2, 7, 4}));
+  EXPECT_EQ(sizes({sized("x", {2, 7, 3, 128}), sized("dx", {1, 4, 5, 128}), sized("weight", {4, 128})}),
+            (Dims{2, 7, 4}));
 }
 
 TEST(Problem, Empty) {

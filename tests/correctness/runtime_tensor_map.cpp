@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How tensors are described to the copy engine, where the descriptions lie among the arguments, and outputs that share an
-// input's memory.
+// How tensors are described to the copy engine, where the descriptions lie among the arguments, and outputs that share
+// an input's memory.
 #include "runtime/tensor_map.h"
 
 #include <gmock/gmock.h>
@@ -70,7 +70,8 @@ TEST(TensorMap, MapsComeFirstAndOnlyForAlignedTensors) {
     return build_words(call.manifest, call.problem, call.bind(), workspace_layout(call.manifest, call.problem), nullptr,
                        [](const BoundTensor& tensor, int rows) {
                          TensorMapWords map{};
-                         map[0] = reinterpret_cast<std::uint64_t>(tensor.data), map[15] = static_cast<std::uint64_t>(rows);
+                         map[0] = reinterpret_cast<std::uint64_t>(tensor.data),
+                         map[15] = static_cast<std::uint64_t>(rows);
                          return map;
                        });
   };
@@ -122,12 +123,15 @@ TEST(TensorMap, RulesNameTheArgument) {
     return message([&] { validate(call.manifest); });
   };
   EXPECT_EQ(refused([](Manifest&) {}), "");
-  EXPECT_THAT(refused([](Manifest& m) { std::swap(m.arguments[2], m.arguments[3]); }), HasSubstr("tensor maps come before"));
+  EXPECT_THAT(refused([](Manifest& m) { std::swap(m.arguments[2], m.arguments[3]); }),
+              HasSubstr("tensor maps come before"));
   EXPECT_THAT(refused([](Manifest& m) { m.arguments[0].tensor = "beta"; }), HasSubstr("arguments[0].tensor: \"beta\""));
-  EXPECT_THAT(refused([](Manifest& m) { m.arguments[0].tensor = "weight"; }), HasSubstr("arguments[0].tensor: \"weight\""));
+  EXPECT_THAT(refused([](Manifest& m) { m.arguments[0].tensor = "weight"; }),
+              HasSubstr("arguments[0].tensor: \"weight\""));
   EXPECT_THAT(refused([](Manifest& m) { m.tensors[0].vector_bytes = 8; }), HasSubstr("no multiples of 16 bytes"));
   EXPECT_THAT(refused([](Manifest& m) { m.arguments[1].rows = 257; }), HasSubstr("arguments[1].rows"));
-  EXPECT_THAT(refused([](Manifest& m) { m.tensors.back().may_alias = "dy"; }), HasSubstr("may_alias: \"dy\" is no input of the same"));
+  EXPECT_THAT(refused([](Manifest& m) { m.tensors.back().may_alias = "dy"; }),
+              HasSubstr("may_alias: \"dy\" is no input of the same"));
 }
 
 TEST(TensorMap, ManifestsWithMapsAndAliasesAreReadAsWritten) {

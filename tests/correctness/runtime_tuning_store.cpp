@@ -37,7 +37,8 @@ class TuningStoreTest : public ::testing::Test {
   }
   std::vector<std::string> files() const {
     std::vector<std::string> names;
-    for (const auto& item : std::filesystem::directory_iterator(place.path() / "tuning")) names.push_back(item.path().filename());
+    for (const auto& item : std::filesystem::directory_iterator(place.path() / "tuning"))
+      names.push_back(item.path().filename());
     return names;
   }
 
@@ -73,8 +74,9 @@ TEST_F(TuningStoreTest, TimesThatAreNoneAreNotKept) {
 // T084 T085 T086 T087
 TEST_F(TuningStoreTest, KeysDoNotMix) {
   store().add_timing(key, "threads=128", 3);
-  for (const TuningKey& other : {TuningKey{"f", key.compiler, key.shape}, TuningKey{key.text_hash, "nvcc", key.shape},
-                                 TuningKey{key.text_hash, key.compiler, {true, 12}}, TuningKey{key.text_hash, key.compiler, {false, 13}}})
+  for (const TuningKey& other :
+       {TuningKey{"f", key.compiler, key.shape}, TuningKey{key.text_hash, "nvcc", key.shape},
+        TuningKey{key.text_hash, key.compiler, {true, 12}}, TuningKey{key.text_hash, key.compiler, {false, 13}}})
     EXPECT_TRUE(store().entries(other).empty());
   EXPECT_TRUE(store("Fake 80").entries(key).empty());
   EXPECT_TRUE(store("Fake 90", "sm_80").entries(key).empty());
@@ -87,7 +89,9 @@ TEST_F(TuningStoreTest, NearestShapeClass) {
   EXPECT_FALSE(store().nearest(key));
   for (const ShapeClass& shape : {ShapeClass{true, 12}, ShapeClass{false, 3}, ShapeClass{false, 20}})
     store().add_timing({key.text_hash, key.compiler, shape}, "threads=128", 3);
-  const auto nearest = [&](bool packed, int size) { return store().nearest({key.text_hash, key.compiler, {packed, size}}); };
+  const auto nearest = [&](bool packed, int size) {
+    return store().nearest({key.text_hash, key.compiler, {packed, size}});
+  };
   EXPECT_EQ(nearest(false, 12), (ShapeClass{false, 20}));
   EXPECT_EQ(nearest(false, 5), (ShapeClass{false, 3}));
   EXPECT_EQ(nearest(true, 20), (ShapeClass{true, 12}));
@@ -114,12 +118,24 @@ TEST_F(TuningStoreTest, DamageIsKeptAsideWithAWarning) {
   };
   store().add_timing(key, "threads=128", 3);
   const std::string good = slurp(file);
-  const std::vector<std::string> damages{
-      "", "\xff\xfe", "[]", "null", good.substr(0, good.size() / 2), good + "x", std::string(5000, '['),
-      edited(good, "\"schema\": 1", "\"schema\": 2"), edited(good, "sm_90", "sm_80"), edited(good, "Fake 90", "Fake 80"),
-      edited(good, "sample_fwd", "sample_bwd"), edited(good, "3.0", "-3.0"), edited(good, "3.0", "null"),
-      edited(good, "3.0", "\"3\""), edited(good, "3.0", ""), edited(good, "\"entries\"", "\"entry\""),
-      edited(good, "\"log2_tiles\": 12", "\"log2_tiles\": 1e9"), edited(good, "false", "0")};
+  const std::vector<std::string> damages{"",
+                                         "\xff\xfe",
+                                         "[]",
+                                         "null",
+                                         good.substr(0, good.size() / 2),
+                                         good + "x",
+                                         std::string(5000, '['),
+                                         edited(good, "\"schema\": 1", "\"schema\": 2"),
+                                         edited(good, "sm_90", "sm_80"),
+                                         edited(good, "Fake 90", "Fake 80"),
+                                         edited(good, "sample_fwd", "sample_bwd"),
+                                         edited(good, "3.0", "-3.0"),
+                                         edited(good, "3.0", "null"),
+                                         edited(good, "3.0", "\"3\""),
+                                         edited(good, "3.0", ""),
+                                         edited(good, "\"entries\"", "\"entry\""),
+                                         edited(good, "\"log2_tiles\": 12", "\"log2_tiles\": 1e9"),
+                                         edited(good, "false", "0")};
   for (const std::string& damage : damages) {
     warnings.clear();
     set_warning_sink([this](const std::string& message) { warnings.push_back(message); });
@@ -149,9 +165,12 @@ TEST_F(TuningStoreTest, RandomDamageIsReadOrKeptAside) {
     std::string text = good;
     for (unsigned changes = 1 + random() % 3; changes > 0; --changes) {
       const std::size_t at = random() % text.size();
-      if (random() % 3 == 0) text.erase(at, 1 + random() % 20);
-      else if (random() % 2) text[at] = static_cast<char>(random());
-      else text.insert(at, "\"{}[],:0-9e."  + random() % 12, 1);
+      if (random() % 3 == 0)
+        text.erase(at, 1 + random() % 20);
+      else if (random() % 2)
+        text[at] = static_cast<char>(random());
+      else
+        text.insert(at, "\"{}[],:0-9e." + random() % 12, 1);
       if (text.empty()) text = " ";
     }
     spill(file, text);
@@ -160,7 +179,9 @@ TEST_F(TuningStoreTest, RandomDamageIsReadOrKeptAside) {
     EXPECT_TRUE(!std::filesystem::exists(file) || slurp(file) == text);
     store().add_timing(key, "threads=256", 2);
     const std::vector<TuningEntry> entries = store().entries(key);
-    EXPECT_TRUE(std::any_of(entries.begin(), entries.end(), [](const TuningEntry& entry) { return entry.schedule == "threads=256"; })) << text;
+    EXPECT_TRUE(std::any_of(entries.begin(), entries.end(), [](const TuningEntry& entry) {
+      return entry.schedule == "threads=256";
+    })) << text;
   }
 }
 
@@ -188,7 +209,8 @@ TEST_F(TuningStoreTest, TwoProcessesKeepEachOthersTimings) {
   for (const pid_t child : children) EXPECT_EQ(wait_for(child), 0);
   const std::vector<TuningEntry> entries = store().entries(key);
   ASSERT_EQ(entries.size(), 3u);
-  for (const TuningEntry& entry : entries) EXPECT_EQ(entry.ms.size(), entry.schedule == "shared" ? 2u * rounds : 1u * rounds);
+  for (const TuningEntry& entry : entries)
+    EXPECT_EQ(entry.ms.size(), entry.schedule == "shared" ? 2u * rounds : 1u * rounds);
   EXPECT_TRUE(warnings.empty());
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The tuner from emission to the store on a stand-in driver, whose kernels write nothing and take the time that the test
-// says: what is compiled, timed, stored, and taken from the store.
+// The tuner from emission to the store on a stand-in driver, whose kernels write nothing and take the time that the
+// test says: what is compiled, timed, stored, and taken from the store.
 #include <dlfcn.h>
 
 #include <gmock/gmock.h>
@@ -32,10 +32,14 @@ BenchSizes small_sizes() {
   return sizes;
 }
 
-FakeCuda& fake() { return *reinterpret_cast<FakeCudaState>(dlsym(dlopen(KDAGEN_FAKE_CUDA, RTLD_NOW), "kdagen_fake_cuda"))(); }
+FakeCuda& fake() {
+  return *reinterpret_cast<FakeCudaState>(dlsym(dlopen(KDAGEN_FAKE_CUDA, RTLD_NOW), "kdagen_fake_cuda"))();
+}
 
 /// Blocks of 128 threads are faster, and so are more tiles a block.
-float made_up_time(const FakeLaunch& last) { return (last.block == 128 ? 1.0f : 2.0f) + 0.01f * static_cast<float>(last.grid[0]); }
+float made_up_time(const FakeLaunch& last) {
+  return (last.block == 128 ? 1.0f : 2.0f) + 0.01f * static_cast<float>(last.grid[0]);
+}
 
 /// In a child, since driver and cache are those of a process: the store is empty at first.
 void on_stand_in(const std::function<void()>& body) {
@@ -49,7 +53,9 @@ void on_stand_in(const std::function<void()>& body) {
             0);
 }
 
-tune::Progress quiet() { return [](const tune::SearchResult&, size_t) {}; }
+tune::Progress quiet() {
+  return [](const tune::SearchResult&, size_t) {};
+}
 
 class TuneDevice : public ::testing::Test {
  protected:
@@ -76,8 +82,9 @@ TEST_F(TuneDevice, SearchTimesWhatItCompiles) {
     options.deadline = tune::Clock::now() + 1h;
     options.jobs = 2;
     std::map<std::string, double> times;
-    const tune::SearchResult result =
-        tune::search(all, bench, {}, options, [&](const std::string& schedule, const tune::Trial& trial) { times[schedule] = trial.ms; }, quiet());
+    const tune::SearchResult result = tune::search(
+        all, bench, {}, options,
+        [&](const std::string& schedule, const tune::Trial& trial) { times[schedule] = trial.ms; }, quiet());
     EXPECT_THAT(result.best, HasSubstr("threads=128,"));
     // 7 tiles of 2 heads, 4 a block
     EXPECT_NEAR(result.ms, 1.04, 1e-6);

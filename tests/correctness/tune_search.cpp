@@ -31,11 +31,13 @@ std::vector<Candidate> space() {
   std::vector<Candidate> all;
   for (int i = 0; i < 2000; ++i) {
     Candidate candidate{{i % 5, i / 5 % 5, i / 25 % 8, i / 200 % 2, i / 400}, ""};
-    candidate.schedule = fmt::format("{}{}{}{}{}", candidate.at[0], candidate.at[1], candidate.at[2], candidate.at[3], candidate.at[4]);
+    candidate.schedule =
+        fmt::format("{}{}{}{}{}", candidate.at[0], candidate.at[1], candidate.at[2], candidate.at[3], candidate.at[4]);
     all.push_back(candidate);
   }
   const Candidate start{{1, 2, 3, 0, 0}, "12300"};
-  std::stable_sort(all.begin(), all.end(), [&](const Candidate& a, const Candidate& b) { return distance(a, start) < distance(b, start); });
+  std::stable_sort(all.begin(), all.end(),
+                   [&](const Candidate& a, const Candidate& b) { return distance(a, start) < distance(b, start); });
   return all;
 }
 
@@ -97,13 +99,18 @@ class TuneSearch : public ::testing::Test {
     SearchOptions options;
     options.deadline = bench.clock + budget;
     options.jobs = jobs;
-    return search(all, bench, known, options, [&](const std::string& schedule, const Trial& trial) {
-      if (trial.rejected.empty()) kept[schedule].ms.push_back(trial.ms);
-      else kept[schedule].rejected = trial.rejected;
-    }, [&](const SearchResult& so_far, size_t of) {
-      EXPECT_LE(so_far.tried, static_cast<int>(of));
-      ++steps;
-    });
+    return search(
+        all, bench, known, options,
+        [&](const std::string& schedule, const Trial& trial) {
+          if (trial.rejected.empty())
+            kept[schedule].ms.push_back(trial.ms);
+          else
+            kept[schedule].rejected = trial.rejected;
+        },
+        [&](const SearchResult& so_far, size_t of) {
+          EXPECT_LE(so_far.tried, static_cast<int>(of));
+          ++steps;
+        });
   }
 
   std::vector<Candidate> all = space();
@@ -144,11 +151,13 @@ TEST_F(TuneSearch, TheDefaultAndItsNeighboursComeFirst) {
 }
 
 TEST_F(TuneSearch, EndsWithinItsBudget) {
-  for (const Clock::duration budget : {Clock::duration(0ms), Clock::duration(49ms), Clock::duration(500ms), Clock::duration(3s)}) {
+  for (const Clock::duration budget :
+       {Clock::duration(0ms), Clock::duration(49ms), Clock::duration(500ms), Clock::duration(3s)}) {
     bench.prepared.clear(), kept.clear();
     const Clock::time_point begun = bench.clock;
     const SearchResult result = run(budget);
-    EXPECT_LE(bench.clock - begun, std::max<Clock::duration>(budget, bench.a_timing) + bench.a_timing);  // the default, the winner
+    EXPECT_LE(bench.clock - begun,
+              std::max<Clock::duration>(budget, bench.a_timing) + bench.a_timing);  // the default, the winner
     EXPECT_GE(result.tried, 1);
     if (budget < 100ms) {
       EXPECT_EQ(result.best, "12300");
@@ -185,7 +194,8 @@ TEST_F(TuneSearch, ARejectedDefaultIsAnError) {
 TEST_F(TuneSearch, WhatIsKnownIsNotTriedAgain) {
   all.resize(60);
   for (const Candidate& candidate : all)
-    if (candidate.schedule != all[7].schedule) known.push_back({candidate.schedule, {MadeUp::time_of(candidate.schedule)}, ""});
+    if (candidate.schedule != all[7].schedule)
+      known.push_back({candidate.schedule, {MadeUp::time_of(candidate.schedule)}, ""});
   known[20].rejected = "spills 4 bytes";
   known.push_back({"of another space", {0.1}, ""});
   const SearchResult result = run(1h);

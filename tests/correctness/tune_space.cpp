@@ -22,7 +22,8 @@ namespace {
 
 constexpr Processor large{233472, 2048}, small{102400, 1536};
 
-void expect_sound(const std::vector<Candidate>& all, Compilation& compilation, const std::string& arch, const Processor& processor) {
+void expect_sound(const std::vector<Candidate>& all, Compilation& compilation, const std::string& arch,
+                  const Processor& processor) {
   ASSERT_GT(all.size(), 10u);
   EXPECT_EQ(all[0].schedule, schedule::tiling_text(schedule_figures(compilation, arch, "default").tiling));
   std::set<std::string> names;
@@ -71,13 +72,16 @@ TEST(TuneSpace, WhatAnArchitectureOrLayoutLacksIsLeftOut) {
   std::set<std::string> ends;
   for (const Candidate& candidate : tune::candidates(bthd, "sm_90", large))
     ends.insert(candidate.schedule.substr(candidate.schedule.find("heads_fastest")));
-  for (const char* end : {"heads_fastest=0,stages=0", "heads_fastest=1,stages=0", "heads_fastest=0,stages=2", "heads_fastest=1,stages=2"})
+  for (const char* end :
+       {"heads_fastest=0,stages=0", "heads_fastest=1,stages=0", "heads_fastest=0,stages=2", "heads_fastest=1,stages=2"})
     EXPECT_TRUE(ends.count(end)) << end;
 }
 
 TEST(TuneSpace, MoreThreadsThanATileHasWorkFor) {
-  Compilation compilation = compilation_of("rmsnorm", Direction::fwd, {{"dim", "64"}, {"chunk", "8"}});  // 512 numbers, 8 a thread
-  for (const Candidate& candidate : tune::candidates(compilation, "sm_90", large)) EXPECT_THAT(candidate.schedule, HasSubstr("threads=64,"));
+  Compilation compilation =
+      compilation_of("rmsnorm", Direction::fwd, {{"dim", "64"}, {"chunk", "8"}});  // 512 numbers, 8 a thread
+  for (const Candidate& candidate : tune::candidates(compilation, "sm_90", large))
+    EXPECT_THAT(candidate.schedule, HasSubstr("threads=64,"));
 }
 
 TEST(TuneSpace, WhatCannotFitIsHopeless) {

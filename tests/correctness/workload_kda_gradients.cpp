@@ -4,8 +4,8 @@
 #include <gtest/gtest.h>
 #include <kdagen/error.h>
 
-#include "tests/correctness/workload_kda_reference.h"
 #include "specs/workloads/kda_preamble.h"
+#include "tests/correctness/workload_kda_reference.h"
 
 namespace kdagen {
 namespace {

@@ -59,17 +59,10 @@ const Rule rules[] = {
     {"detach", [](auto& o) { return detach(o.x * o.y) * o.x; }},
     {"sum_d", [](auto& o) { return sum(o.x * o.y, o.d) * o.x; }},
     {"sum_t", [](auto& o) { return sum(o.x * o.y, o.t) * o.x; }},
-    {"sum_both",
-     [](auto& o) {
-       return sum(o.x * o.y, {o.t, o.d}) * o.x;
-     }},
+    {"sum_both", [](auto& o) { return sum(o.x * o.y, {o.t, o.d}) * o.x; }},
     {"total", [](auto& o) { return total(o.x, o.t) * o.y; }},
     {"max_d", [](auto& o) { return max(o.x, o.d) * o.x; }, -1.5, 1.5, tiny},
-    {"max_both",
-     [](auto& o) {
-       return max(o.x, {o.t, o.d}) * o.x;
-     },
-     -1.5, 1.5, tiny},
+    {"max_both", [](auto& o) { return max(o.x, {o.t, o.d}) * o.x; }, -1.5, 1.5, tiny},
     {"cumsum", [](auto& o) { return cumsum(o.x, o.t) * o.y; }},
     {"cumsum_exclusive", [](auto& o) { return cumsum(o.x, o.t, exclusive) * o.y; }},
     {"cumsum_reverse", [](auto& o) { return cumsum(o.x, o.t, reverse) * o.y; }},

@@ -82,13 +82,16 @@ void expect_rewrites_right(const std::string& name, Settings settings) {
     Arrays inputs = draw_scaled(compilation.kernel(Stage::kda), rewritten, instance);
     if (options.operands == Operands::exact)
       for (const auto& found : compare_kernels(rewritten, plain, inputs, instance)) {
-        EXPECT_FALSE(!(found.rel_l2 <= 1e-10)) << direction_name(direction) << " " << found.name << ": " << found.rel_l2;
-        EXPECT_FALSE(!(found.max_rel <= 1e-10)) << direction_name(direction) << " " << found.name << ": " << found.max_rel;
+        EXPECT_FALSE(!(found.rel_l2 <= 1e-10))
+            << direction_name(direction) << " " << found.name << ": " << found.rel_l2;
+        EXPECT_FALSE(!(found.max_rel <= 1e-10))
+            << direction_name(direction) << " " << found.name << ": " << found.max_rel;
       }
     evaluator::EvaluateOptions exact, single;
     exact.running_error = exact.obey_rounds = true;
     single.arithmetic = evaluator::Arithmetic::f32;
-    auto reference = evaluate(rewritten, inputs, instance, exact), result = evaluate(rewritten, inputs, instance, single);
+    auto reference = evaluate(rewritten, inputs, instance, exact),
+         result = evaluate(rewritten, inputs, instance, single);
     for (const auto& [tensor, array] : reference.tensors)
       for (size_t i = 0; i < array.values.size(); ++i)
         ASSERT_FALSE(!(std::fabs(result.tensors[tensor].values[i] - array.values[i]) <=
@@ -131,7 +134,8 @@ TEST(SpecGradients, OtherSizes) {
 TEST(SpecGradients, FullSize) { expect_gradients("kda_k1", {{"upstream", "bf16"}, {"grads", "f32"}}); }
 TEST(SpecGradients, HandOverForms) {
   for (const char* handover : {"raw", "premult", "premult4", "fused"})
-    for (const char* diag : {"0", "1"}) expect_gradients("kda_k1", {{"dim", "16"}, {"handover", handover}, {"diag", diag}});
+    for (const char* diag : {"0", "1"})
+      expect_gradients("kda_k1", {{"dim", "16"}, {"handover", handover}, {"diag", diag}});
   for (const char* handover : {"raw", "premult4"})
     expect_gradients("kda_k1", {{"dim", "16"}, {"handover", handover}, {"gt", "pure"}, {"lower_bound", "-2"}});
 }
@@ -160,9 +164,7 @@ TEST(SpecGradients, StoredCotangents) {
   for (const auto& [name, array] : evaluate(only_kernel(*from_fp16), stored, instance).tensors)
     EXPECT_FALSE(!(evaluator::compare(name, array.values, expected[name].values).rel_l2 <= 1e-14)) << name;
 }
-TEST(SpecGradients, SavedValues) {
-  expect_gradients("kda_k1", {{"dim", "16"}, {"save", "g_c,q_inv"}});
-}
+TEST(SpecGradients, SavedValues) { expect_gradients("kda_k1", {{"dim", "16"}, {"save", "g_c,q_inv"}}); }
 #endif
 
 }  // namespace

@@ -3,8 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "codegen/explain/formulas.h"
 #include "codegen/diagnostics.h"
+#include "codegen/explain/formulas.h"
 #include "kdagen/error.h"
 #include "tests/common/specs.h"
 
@@ -14,10 +14,10 @@ using namespace kda;
 using testing::axes_of;
 using testing::count;
 using testing::Derived;
+using ::testing::HasSubstr;
 using testing::input_called;
 using testing::OptionTexts;
 using testing::output_called;
-using ::testing::HasSubstr;
 
 /// A decay chain with every kind of tensor: y = x*2^G, total per chunk in units of ln2, a row scalar passed through.
 Spec decay(const Options& o) {
@@ -32,9 +32,13 @@ Spec decay(const Options& o) {
   return s;
 }
 
-std::string storage(InputOp input) { return module_text(input).find("storage bf16") != std::string::npos ? "bf16"
-                                            : input.getStorage().isF16() ? "fp16" : input.getStorage().isF32() ? "f32"
-                                            : input.getStorage().isInteger(8) ? "i8" : "?"; }
+std::string storage(InputOp input) {
+  return module_text(input).find("storage bf16") != std::string::npos ? "bf16"
+         : input.getStorage().isF16()                                 ? "fp16"
+         : input.getStorage().isF32()                                 ? "f32"
+         : input.getStorage().isInteger(8)                            ? "i8"
+                                                                      : "?";
+}
 
 TEST(Derive, TensorsOfTheBackward) {
   Derived derived(decay);

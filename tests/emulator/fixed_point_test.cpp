@@ -91,14 +91,30 @@ TEST(FixedPoint, IntegersHaveNoNan) {  // a text carries it beside them
 
 TEST(FixedPoint, NearestWholeNumbers) {
   constexpr int one = 1 << 22, half = one / 2;
-  const std::vector<int> units = {0, half, -half, half + 1, -half - 1, one + half, -one - half, -58 * one + half - 1, 400 * one - 1, -400 * one + 1, 3 * half, -3 * half - 1};
-  const std::vector<float> x = {0.0f, 0.5f, 1.5f, -2.5f, -0.5f, 404.0f, -462.0f, 3e9f, -3e9f, std::nanf(""), 1e-30f, -7.75f};
+  const std::vector<int> units = {0,
+                                  half,
+                                  -half,
+                                  half + 1,
+                                  -half - 1,
+                                  one + half,
+                                  -one - half,
+                                  -58 * one + half - 1,
+                                  400 * one - 1,
+                                  -400 * one + 1,
+                                  3 * half,
+                                  -3 * half - 1};
+  const std::vector<float> x = {0.0f,    0.5f, 1.5f,  -2.5f,         -0.5f,  404.0f,
+                                -462.0f, 3e9f, -3e9f, std::nanf(""), 1e-30f, -7.75f};
   std::vector<int> whole(12), single(12), four(12 + 4);
   int* const aligned = four.data() + (16 - reinterpret_cast<std::uintptr_t>(four.data()) % 16) % 16 / 4;
-  run_words("fixed_point.cu", "wholes", {1}, {1}, {word(units.data()), word(whole.data()), word(x.data()), word(single.data()), word(aligned), 12});
+  run_words("fixed_point.cu", "wholes", {1}, {1},
+            {word(units.data()), word(whole.data()), word(x.data()), word(single.data()), word(aligned), 12});
   for (int i = 0; i < 12; ++i) {
     EXPECT_EQ(whole[i], static_cast<int>(std::nearbyint(units[i] / double(one))) * one) << units[i];
-    const int expected = std::isnan(x[i]) ? 0 : x[i] >= 2147483648.0f ? INT_MAX : x[i] < -2147483648.0f ? INT_MIN : static_cast<int>(std::nearbyint(x[i]));
+    const int expected = std::isnan(x[i])        ? 0
+                         : x[i] >= 2147483648.0f ? INT_MAX
+                         : x[i] < -2147483648.0f ? INT_MIN
+                                                 : static_cast<int>(std::nearbyint(x[i]));
     EXPECT_EQ(single[i], expected) << x[i];
     EXPECT_EQ(aligned[i], expected) << x[i];
   }

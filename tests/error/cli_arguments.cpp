@@ -22,22 +22,27 @@ std::string refused(const Arguments& arguments) {
 }  // namespace
 
 TEST(CliArguments, UnknownSpec) {
-  EXPECT_THAT(refused({"show", "rmsnrm"}), AllOf(HasSubstr("rmsnrm"), HasSubstr("did you mean rmsnorm?"), HasSubstr("l2norm")));
+  EXPECT_THAT(refused({"show", "rmsnrm"}),
+              AllOf(HasSubstr("rmsnrm"), HasSubstr("did you mean rmsnorm?"), HasSubstr("l2norm")));
 }
 
 TEST(CliArguments, UnknownOption) {
-  EXPECT_THAT(refused({"emit", "rmsnorm", "--set", "chnk=16"}), AllOf(HasSubstr("chnk"), HasSubstr("did you mean chunk?")));
-  EXPECT_THAT(refused({"explain", "rmsnorm", "--set", "upstream.z=bf16"}), AllOf(HasSubstr("upstream.z"), HasSubstr("y")));
+  EXPECT_THAT(refused({"emit", "rmsnorm", "--set", "chnk=16"}),
+              AllOf(HasSubstr("chnk"), HasSubstr("did you mean chunk?")));
+  EXPECT_THAT(refused({"explain", "rmsnorm", "--set", "upstream.z=bf16"}),
+              AllOf(HasSubstr("upstream.z"), HasSubstr("y")));
 }
 
 TEST(CliArguments, ValueOutOfRange) {
   EXPECT_THAT(refused({"emit", "rmsnorm", "--set", "eps=-1"}), AllOf(HasSubstr("eps=-1"), HasSubstr("from 0 to 1")));
-  EXPECT_THAT(refused({"ranges", "rmsnorm", "--set", "chunk=20"}), AllOf(HasSubstr("chunk=20"), HasSubstr("multiple of 8")));
+  EXPECT_THAT(refused({"ranges", "rmsnorm", "--set", "chunk=20"}),
+              AllOf(HasSubstr("chunk=20"), HasSubstr("multiple of 8")));
   EXPECT_THAT(refused({"show", "rmsnorm", "--set", "eps=nan"}), HasSubstr("eps=nan"));
 #ifdef KDAGEN_HAS_KDA_K1
   EXPECT_THAT(refused({"show", "kda_k1", "--set", "gt=k3"}), AllOf(HasSubstr("gt=k3"), HasSubstr("k2, pure")));
 #endif
-  EXPECT_THAT(refused({"emit", "rmsnorm", "--set", "layout=thd"}), AllOf(HasSubstr("layout=thd"), HasSubstr("bthd, htd")));
+  EXPECT_THAT(refused({"emit", "rmsnorm", "--set", "layout=thd"}),
+              AllOf(HasSubstr("layout=thd"), HasSubstr("bthd, htd")));
 }
 
 TEST(CliArguments, SetSyntax) {

@@ -24,18 +24,18 @@ std::vector<std::string> with(std::vector<std::string> arguments, const std::vec
 }  // namespace
 
 TEST(CliRefused, CommandsThatNeedText) {
-  for (const std::vector<std::string>& command :
-       {std::vector<std::string>{"emit", "kda_k1"},
-        {"show", "kda_k1", "--stage", "cuda"},
-        {"show", "kda_k1", "--stage", "ptx"},
-        {"check", "kda_k1", "--on", "cpu"},
-        {"check", "kda_k1", "--on", "emulator"},
-        {"bench", "kda_k1", "--on", "cuda"},
-        {"tune", "kda_k1", "--on", "cuda"}}) {
+  for (const std::vector<std::string>& command : {std::vector<std::string>{"emit", "kda_k1"},
+                                                  {"show", "kda_k1", "--stage", "cuda"},
+                                                  {"show", "kda_k1", "--stage", "ptx"},
+                                                  {"check", "kda_k1", "--on", "cpu"},
+                                                  {"check", "kda_k1", "--on", "emulator"},
+                                                  {"bench", "kda_k1", "--on", "cuda"},
+                                                  {"tune", "kda_k1", "--on", "cuda"}}) {
     const Outcome outcome = kdagen::testing::kdagen(with(command, too_deep));
     EXPECT_EQ(outcome.code, 2) << command[0];
     EXPECT_TRUE(outcome.out.empty()) << command[0];
-    EXPECT_THAT(outcome.err, AllOf(HasSubstr("specs/kda_k1.cpp:"), HasSubstr("2^(-g_c)"), HasSubstr("lower_bound"))) << command[0];
+    EXPECT_THAT(outcome.err, AllOf(HasSubstr("specs/kda_k1.cpp:"), HasSubstr("2^(-g_c)"), HasSubstr("lower_bound")))
+        << command[0];
   }
 }
 

@@ -18,7 +18,8 @@ const std::vector<std::string> small{"dim=16", "chunk=8"};
 /// A call of rmsnorm's backward on two batch rows of five tokens.
 class CliRun : public ::testing::Test {
  protected:
-  std::string refused(const RunCase& call, const std::string& on, const std::vector<std::string>& more = {}, int code = 2) {
+  std::string refused(const RunCase& call, const std::string& on, const std::vector<std::string>& more = {},
+                      int code = 2) {
     std::string message;
     const Outcome outcome = call.start("bwd", on, input_, more);
     EXPECT_EQ(outcome.code, code) << on << ": " << outcome.err;
@@ -47,9 +48,11 @@ class CliRun : public ::testing::Test {
 class CliRunFile : public ::testing::Test {
  protected:
   std::string refused(const std::string& bytes) {
-    const std::string in = (folder_.path() / "in.safetensors").string(), out = (folder_.path() / "out.safetensors").string();
+    const std::string in = (folder_.path() / "in.safetensors").string(),
+                      out = (folder_.path() / "out.safetensors").string();
     spill(in, bytes);
-    const Outcome outcome = kdagen::testing::kdagen({"run", "rmsnorm", "--pass", "fwd", "--on", "cpu", "--in", in, "--out", out});
+    const Outcome outcome =
+        kdagen::testing::kdagen({"run", "rmsnorm", "--pass", "fwd", "--on", "cpu", "--in", in, "--out", out});
     EXPECT_EQ(outcome.code, 2) << outcome.err;
     EXPECT_THAT(listing(folder_.path()), ElementsAre("in.safetensors"));
     return outcome.err;
@@ -96,7 +99,8 @@ TEST_F(CliRun, TheTensorAtOddsWithTheOthersIsNamed) {
   };
   // whatever place the name has in the alphabet, and whichever size is at odds
   EXPECT_THAT(message("q", {2, 6, 3, 16}), AllOf(HasSubstr("\"q\""), HasSubstr("[2,6,3,16]"), HasSubstr("[2,5,3,16]")));
-  EXPECT_THAT(message("a_raw", {2, 4, 3}), AllOf(HasSubstr("\"a_raw\""), HasSubstr("[2,4,3]"), HasSubstr("[B,T,H] = [2,5,3]")));
+  EXPECT_THAT(message("a_raw", {2, 4, 3}),
+              AllOf(HasSubstr("\"a_raw\""), HasSubstr("[2,4,3]"), HasSubstr("[B,T,H] = [2,5,3]")));
   EXPECT_THAT(message("k", {1, 5, 3, 16}), AllOf(HasSubstr("\"k\""), HasSubstr("[1,5,3,16]"), HasSubstr("[2,5,3,16]")));
   EXPECT_THAT(message("a_raw", {2, 5, 4}), AllOf(HasSubstr("\"a_raw\""), HasSubstr("[2,5,4]"), HasSubstr("[2,5,3]")));
 }
@@ -123,8 +127,8 @@ TEST_F(CliRun, UnknownTap) {
 TEST_F(CliRun, NoFolderForTheOutput) {
   const std::string in = (call_.folder() / "in.safetensors").string();
   kdagen::runtime::write_safetensors(in, input_);
-  const Outcome outcome =
-      kdagen::testing::kdagen({"run", "rmsnorm", "--pass", "bwd", "--on", "cpu", "--in", in, "--out", (call_.folder() / "none" / "out").string()});
+  const Outcome outcome = kdagen::testing::kdagen({"run", "rmsnorm", "--pass", "bwd", "--on", "cpu", "--in", in,
+                                                   "--out", (call_.folder() / "none" / "out").string()});
   EXPECT_EQ(outcome.code, 2);
   EXPECT_THAT(outcome.err, HasSubstr("none"));
 }
@@ -134,16 +138,19 @@ TEST_F(CliRun, AnOldOutputStays) {
   const std::string in = (call_.folder() / "in.safetensors").string(), out = (call_.folder() / "old").string();
   kdagen::runtime::write_safetensors(in, input_);
   spill(out, "old");
-  EXPECT_EQ(kdagen::testing::kdagen({"run", "rmsnorm", "--pass", "bwd", "--on", "cpu", "--in", in, "--out", out, "--set", "dim=16"}).code, 2);
+  EXPECT_EQ(kdagen::testing::kdagen(
+                {"run", "rmsnorm", "--pass", "bwd", "--on", "cpu", "--in", in, "--out", out, "--set", "dim=16"})
+                .code,
+            2);
   EXPECT_EQ(slurp(out), "old");
 }
 
 TEST_F(CliRun, NoDriver) {
   const std::string in = (call_.folder() / "in.safetensors").string(), out = (call_.folder() / "out").string();
   kdagen::runtime::write_safetensors(in, input_);
-  const Outcome outcome = kdagen::testing::kdagen(
-      {"run", "rmsnorm", "--pass", "bwd", "--on", "cuda", "--in", in, "--out", out, "--set", "dim=16", "--set", "chunk=8"},
-      {{"KDAGEN_LIBCUDA", "/nowhere/libcuda.so"}});
+  const Outcome outcome = kdagen::testing::kdagen({"run", "rmsnorm", "--pass", "bwd", "--on", "cuda", "--in", in,
+                                                   "--out", out, "--set", "dim=16", "--set", "chunk=8"},
+                                                  {{"KDAGEN_LIBCUDA", "/nowhere/libcuda.so"}});
   EXPECT_EQ(outcome.code, 3);
   EXPECT_THAT(outcome.err, HasSubstr("/nowhere/libcuda.so"));
   EXPECT_FALSE(std::filesystem::exists(out));
@@ -162,8 +169,8 @@ TEST_F(CliRun, RefusedSpec) {
 #endif
 
 TEST_F(CliRunFile, Missing) {
-  const Outcome outcome = kdagen::testing::kdagen(
-      {"run", "rmsnorm", "--pass", "fwd", "--on", "cpu", "--in", "/nowhere/in", "--out", (folder_.path() / "out").string()});
+  const Outcome outcome = kdagen::testing::kdagen({"run", "rmsnorm", "--pass", "fwd", "--on", "cpu", "--in",
+                                                   "/nowhere/in", "--out", (folder_.path() / "out").string()});
   EXPECT_EQ(outcome.code, 2);
   EXPECT_THAT(outcome.err, HasSubstr("/nowhere/in"));
   EXPECT_THAT(listing(folder_.path()), ElementsAre());

@@ -16,8 +16,10 @@ class CliSpecFile : public ::testing::Test {
   /// A spec "bad" whose body stands on line 4.
   std::string write(const std::string& body) {
     const std::string path = (folder_.path() / "bad.cpp").string();
-    spill(path, "#include <kdagen/kdagen.h>\nusing namespace kdagen;\nstatic Spec bad(const Options& o) { Spec s(\"bad\", \"\", o);\n" + body +
-                    "\nreturn s; }\nKDAGEN_SPEC(bad, bad)\n");
+    spill(
+        path,
+        "#include <kdagen/kdagen.h>\nusing namespace kdagen;\nstatic Spec bad(const Options& o) { Spec s(\"bad\", \"\", o);\n" +
+            body + "\nreturn s; }\nKDAGEN_SPEC(bad, bad)\n");
     return path;
   }
   std::string refused(const std::string& path) {
@@ -34,7 +36,8 @@ constexpr const char* axes = "Axis t = s.rows(\"t\"), h = s.heads(\"h\"), d = s.
 }  // namespace
 
 TEST_F(CliSpecFile, AxisMismatch) {
-  const std::string path = write(std::string(axes) + "\nValue x = s.input(\"x\", {t, h});\ns.output(\"y\", sum(x, d));");
+  const std::string path =
+      write(std::string(axes) + "\nValue x = s.input(\"x\", {t, h});\ns.output(\"y\", sum(x, d));");
   EXPECT_THAT(refused(path), AllOf(HasSubstr("bad.cpp:6"), HasSubstr("d")));
 }
 

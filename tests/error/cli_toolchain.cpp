@@ -29,8 +29,9 @@ std::string missing(const std::vector<std::string>& arguments, const Environment
 /// Answers nvcc's questions for a compiler that knows sm_90 only.
 std::string old_nvcc(const std::filesystem::path& folder) {
   const std::string path = (folder / "nvcc").string();
-  spill(path, "#!/bin/sh\ncase $1 in\n--version) echo 'Cuda compilation tools, release 12.0, V12.0.140' ;;\n"
-              "--list-gpu-arch) echo compute_90 ;;\n*) exit 1 ;;\nesac\n");
+  spill(path,
+        "#!/bin/sh\ncase $1 in\n--version) echo 'Cuda compilation tools, release 12.0, V12.0.140' ;;\n"
+        "--list-gpu-arch) echo compute_90 ;;\n*) exit 1 ;;\nesac\n");
   ::chmod(path.c_str(), 0755);
   return path;
 }
@@ -57,12 +58,14 @@ TEST(CliToolchain, TextNeedsNoCompiler) {
 }
 
 TEST(CliToolchain, NoHostCompilerForTheEmulator) {
-  EXPECT_THAT(missing({"check", "rmsnorm", "--on", "emulator"}, {{"KDAGEN_HOST_CXX", "/nowhere/g++"}}), HasSubstr("/nowhere/g++"));
+  EXPECT_THAT(missing({"check", "rmsnorm", "--on", "emulator"}, {{"KDAGEN_HOST_CXX", "/nowhere/g++"}}),
+              HasSubstr("/nowhere/g++"));
 }
 
 TEST(CliToolchain, ArchitecturesThatNoTextCanTarget) {
   for (const char* arch : {"sm_70", "sm_9", "90", "gfx942"})
-    for (const std::vector<std::string>& command : {std::vector<std::string>{"emit", "rmsnorm"}, {"show", "rmsnorm", "--stage", "ptx"}}) {
+    for (const std::vector<std::string>& command :
+         {std::vector<std::string>{"emit", "rmsnorm"}, {"show", "rmsnorm", "--stage", "ptx"}}) {
       std::vector<std::string> arguments = command;
       arguments.insert(arguments.end(), {"--arch", arch});
       const Outcome outcome = kdagen::testing::kdagen(arguments);
@@ -82,8 +85,9 @@ TEST(CliToolchain, ArchitectureThatTheCompilerLacks) {
 TEST(CliToolchain, CacheThatCannotBeWritten) {
   const Scratch folder = scratch();
   spill(folder.path() / "file", "");
-  const Outcome outcome = kdagen::testing::kdagen({"check", "rmsnorm", "--pass", "fwd", "--on", "emulator", "--tokens", "8"},
-                                                  {{"KDAGEN_CACHE_DIR", (folder.path() / "file" / "cache").string()}});
+  const Outcome outcome =
+      kdagen::testing::kdagen({"check", "rmsnorm", "--pass", "fwd", "--on", "emulator", "--tokens", "8"},
+                              {{"KDAGEN_CACHE_DIR", (folder.path() / "file" / "cache").string()}});
   EXPECT_EQ(outcome.code, 0) << outcome.err;
   const size_t first = outcome.err.find("file/cache");
   EXPECT_NE(first, std::string::npos) << outcome.err;

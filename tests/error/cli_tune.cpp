@@ -33,7 +33,9 @@ TEST(CliTune, ABudgetThatIsNone) {
   for (const char* budget : {"60", "abc", "60parsecs", "", "1e400s", "nan s", "60s60s"})
     EXPECT_THAT(refused({"--on", "cuda", "--budget", budget}), HasSubstr("--budget")) << budget;
   for (const char* budget : {"0s", "-5s", "0.0m"})
-    EXPECT_THAT(refused({"--on", "cuda", "--budget=" + std::string(budget)}), AllOf(HasSubstr("--budget"), HasSubstr("500ms"))) << budget;
+    EXPECT_THAT(refused({"--on", "cuda", "--budget=" + std::string(budget)}),
+                AllOf(HasSubstr("--budget"), HasSubstr("500ms")))
+        << budget;
 }
 
 TEST(CliTune, ABudgetInAnyUnitPassesToTheSearchForADevice) {
@@ -49,8 +51,10 @@ TEST(CliTune, ArgumentsThatDoNotPass) {
   refused({"--on", "emulator"});
   refused({"--on", "cuda", "--pass", "forward"});
   refused({"--on", "cuda", "--heads", "0"});
-  EXPECT_THAT(refused({"--on", "cuda", "--tokens", "8", "--seqlens", "4,4"}), AllOf(HasSubstr("--tokens"), HasSubstr("--seqlens")));
-  EXPECT_THAT(refused({"--on", "cuda", "--set", "schedule=baseline"}), AllOf(HasSubstr("schedule=baseline"), HasSubstr("leave the option out")));
+  EXPECT_THAT(refused({"--on", "cuda", "--tokens", "8", "--seqlens", "4,4"}),
+              AllOf(HasSubstr("--tokens"), HasSubstr("--seqlens")));
+  EXPECT_THAT(refused({"--on", "cuda", "--set", "schedule=baseline"}),
+              AllOf(HasSubstr("schedule=baseline"), HasSubstr("leave the option out")));
   EXPECT_THAT(refused({"--on", "cuda", "--set", "chnk=8"}), HasSubstr("did you mean chunk?"));
 }
 

@@ -94,10 +94,12 @@ TEST(RangeRefusal, AnchorsBySubchunkServeAnyChunk) {
 
 // Whatever the refusal advises passes.
 TEST(RangeRefusal, AdviceOnAnchorsBySubchunkPasses) {
-  EXPECT_THAT(refusal(Decay{-1, "subchunk"}), AllOf(HasSubstr("compiler_ranges.cpp:"), HasSubstr("one sub-chunk of 16"), HasSubstr("pass anchor static")));
+  EXPECT_THAT(refusal(Decay{-1, "subchunk"}), AllOf(HasSubstr("compiler_ranges.cpp:"), HasSubstr("one sub-chunk of 16"),
+                                                    HasSubstr("pass anchor static")));
   EXPECT_EQ(refusal(Decay{-1, "static"}), "");
   const std::string strong = refusal(Decay{-1, "subchunk"}, {{"chunk", "64"}, {"bound", "-12"}});
-  EXPECT_THAT(strong, AllOf(HasSubstr("may overflow: the exponent reaches 139.5"), HasSubstr("bound >= -10.3"), Not(HasSubstr("chunk=")), Not(HasSubstr("a static anchor"))));
+  EXPECT_THAT(strong, AllOf(HasSubstr("may overflow: the exponent reaches 139.5"), HasSubstr("bound >= -10.3"),
+                            Not(HasSubstr("chunk=")), Not(HasSubstr("a static anchor"))));
   EXPECT_EQ(refusal(Decay{-1, "subchunk"}, {{"chunk", "64"}, {"bound", "-10.37"}}), "");
   const std::string none = refusal(Decay{-1}, {{"chunk", "64"}, {"bound", "-10.7"}});
   EXPECT_THAT(none, HasSubstr("anchors by sub-chunk on the output"));
@@ -160,8 +162,9 @@ TEST(RangeRefusal, AnchorsNeedABoundInsideASubchunk) {
     s.output("y", x * exp2(-s.let("G", cumsum(-softplus(gate), t)))).anchor("subchunk");
     return s;
   };
-  EXPECT_THAT(refusal(make, {{"chunk", "64"}}), AllOf(HasSubstr("output 'y' cannot be anchored"), HasSubstr("G has no bounds inside a sub-chunk of 16 rows"),
-                                                       HasSubstr("bound the gate, or store the exponent itself")));
+  EXPECT_THAT(refusal(make, {{"chunk", "64"}}), AllOf(HasSubstr("output 'y' cannot be anchored"),
+                                                      HasSubstr("G has no bounds inside a sub-chunk of 16 rows"),
+                                                      HasSubstr("bound the gate, or store the exponent itself")));
 }
 
 // T002
@@ -181,7 +184,9 @@ struct Numbers {
     Value x = s.input("x", {t, h, d});
     Tensor gate = s.input("gate", {t, h, d});
     if (declared) gate.bounds(lower, 0);
-    Value g = s.let("g", declared ? gate * 1.0 : clamped ? clamp(-9.0 * sigmoid(gate), lower, 0.0) : -9.0 * sigmoid(gate));
+    Value g = s.let("g", declared  ? gate * 1.0
+                         : clamped ? clamp(-9.0 * sigmoid(gate), lower, 0.0)
+                                   : -9.0 * sigmoid(gate));
     s.output("y", x * exp2(-cumsum(g, t)));
     return s;
   }
@@ -193,7 +198,8 @@ TEST(RangeRefusal, BoundsInTheUnitsOfTheGate) {
   EXPECT_EQ(refusal(Numbers{true, -7.874}), "");
   EXPECT_THAT(refusal(Numbers{true, -9}, {{"chunk", "64"}}), HasSubstr("bounds(-1.968, 0) on gate"));
   EXPECT_EQ(refusal(Numbers{true, -1.968}, {{"chunk", "64"}}), "");
-  EXPECT_THAT(refusal(Numbers{false, 0}), HasSubstr("clamp(g, -7.874, 0), or a factor that keeps it there (log2 units a row)"));
+  EXPECT_THAT(refusal(Numbers{false, 0}),
+              HasSubstr("clamp(g, -7.874, 0), or a factor that keeps it there (log2 units a row)"));
   EXPECT_EQ(refusal(Numbers{false, -7.874, true}), "");
   EXPECT_THAT(refusal(Decay{-1}, {{"chunk", "64"}}), Not(HasSubstr("clamp("))) << "an option serves";
 }

@@ -101,7 +101,8 @@ static Spec f(const Options& o) {
 }
 KDAGEN_SPEC(f, f))");
   EXPECT_EQ(message<kdagen::SpecError>(path, {{"fault", "abort"}}), path + ":1: error: the spec crashed: Aborted");
-  EXPECT_EQ(message<kdagen::SpecError>(path, {{"fault", "address"}}), path + ":1: error: the spec crashed: Segmentation fault");
+  EXPECT_EQ(message<kdagen::SpecError>(path, {{"fault", "address"}}),
+            path + ":1: error: the spec crashed: Segmentation fault");
   EXPECT_EQ(message<kdagen::SpecError>(path, {{"fault", "exit"}}),
             path + ":1: error: the spec ended the process (exit code 0) before it handed over a graph");
   EXPECT_THAT(kdagen::graph_bytes(path, {}), HasSubstr("\"outputs\""));

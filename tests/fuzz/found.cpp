@@ -10,7 +10,8 @@ namespace kdagen {
 namespace {
 
 /// A whole check, of a spec with inputs and outputs in `dtype`, in the evaluator or of its texts on the emulator.
-CheckReport checked(const test::Body& body, const std::string& dtype, std::map<std::string, std::string> options = {}, const std::string& on = "cpu") {
+CheckReport checked(const test::Body& body, const std::string& dtype, std::map<std::string, std::string> options = {},
+                    const std::string& on = "cpu") {
   CheckRequest request;
   request.options = take_compile_options(options);
   request.options.grads = "f32";

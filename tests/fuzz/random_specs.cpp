@@ -9,8 +9,8 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <nlohmann/json.hpp>
 #include <unistd.h>
+#include <nlohmann/json.hpp>
 
 #include "codegen/pipeline.h"
 #include "tools/fuzz/features.h"
@@ -85,8 +85,9 @@ TEST(RandomSpecs, ReachEveryExpressionAndEveryRewrite) {
   EXPECT_FALSE(firings.empty());
   for (const auto& [rewrite, count] : firings) EXPECT_GT(count, 0) << rewrite;
   EXPECT_GT(firings["factored-decay"], 40);
-  for (const char* option : {"dtype=bf16", "dtype=fp16", "dtype=f32", "out=fp16", "grads=fp16", "layout=htd", "upstream=fp16row",
-                             "upstream_layout=tile", "operands=exact", "operands=rounded", "scan=fixed", "scan=float", "save"})
+  for (const char* option :
+       {"dtype=bf16", "dtype=fp16", "dtype=f32", "out=fp16", "grads=fp16", "layout=htd", "upstream=fp16row",
+        "upstream_layout=tile", "operands=exact", "operands=rounded", "scan=fixed", "scan=float", "save"})
     EXPECT_GT(option_values[option], 0) << option;
 }
 
@@ -95,17 +96,85 @@ TEST(RandomSpecs, ReachEveryOpAndEveryUse) {
   std::map<std::string, int> counts;
   for (uint64_t seed = 1; seed <= 600; ++seed)
     for (const std::string& feature : features_of(sketch_of_seed(seed))) ++counts[feature];
-  for (const char* op : {"input", "param", "constant", "neg", "exp", "exp2", "log", "log1p", "sqrt", "rsqrt", "sigmoid", "softplus", "tanh", "relu",
-                         "abs", "add", "sub", "mul", "div", "pow", "min", "max", "less", "less_equal", "equal", "select", "clamp", "round", "detach",
-                         "cumsum", "cumsum, reverse", "cumsum, exclusive", "cumsum, exclusive, reverse", "total", "last", "shift", "index", "isnan",
-                         "sum over d", "sum over t", "sum over t, d", "max_reduce over d", "max_reduce over t", "max_reduce over t, d"})
+  for (const char* op : {"input",
+                         "param",
+                         "constant",
+                         "neg",
+                         "exp",
+                         "exp2",
+                         "log",
+                         "log1p",
+                         "sqrt",
+                         "rsqrt",
+                         "sigmoid",
+                         "softplus",
+                         "tanh",
+                         "relu",
+                         "abs",
+                         "add",
+                         "sub",
+                         "mul",
+                         "div",
+                         "pow",
+                         "min",
+                         "max",
+                         "less",
+                         "less_equal",
+                         "equal",
+                         "select",
+                         "clamp",
+                         "round",
+                         "detach",
+                         "cumsum",
+                         "cumsum, reverse",
+                         "cumsum, exclusive",
+                         "cumsum, exclusive, reverse",
+                         "total",
+                         "last",
+                         "shift",
+                         "index",
+                         "isnan",
+                         "sum over d",
+                         "sum over t",
+                         "sum over t, d",
+                         "max_reduce over d",
+                         "max_reduce over t",
+                         "max_reduce over t, d"})
     EXPECT_GT(counts[std::string("op ") + op], 0) << op;
-  for (const char* feature :
-       {"input [t, h, d]", "input [t, h]", "param [h, d]", "param [h]", "param [d]", "param []", "input f32", "input bf16", "input fp16", "optional input",
-        "optional param", "optional tensors left out", "optional tensors given", "bounded input", "bounded param", "output [t, h, d]", "output [t, h]",
-        "output [h, d]", "output [h]", "output f32", "output bf16", "output fp16", "an output with a cotangent unit", "an output that repeats an input",
-        "two outputs of one value", "value used several times", "input used several times", "param used several times", "several scans",
-        "scans in both directions", "saved values", "packed sequences", "batch rows of equal length", "an empty sequence"})
+  for (const char* feature : {"input [t, h, d]",
+                              "input [t, h]",
+                              "param [h, d]",
+                              "param [h]",
+                              "param [d]",
+                              "param []",
+                              "input f32",
+                              "input bf16",
+                              "input fp16",
+                              "optional input",
+                              "optional param",
+                              "optional tensors left out",
+                              "optional tensors given",
+                              "bounded input",
+                              "bounded param",
+                              "output [t, h, d]",
+                              "output [t, h]",
+                              "output [h, d]",
+                              "output [h]",
+                              "output f32",
+                              "output bf16",
+                              "output fp16",
+                              "an output with a cotangent unit",
+                              "an output that repeats an input",
+                              "two outputs of one value",
+                              "value used several times",
+                              "input used several times",
+                              "param used several times",
+                              "several scans",
+                              "scans in both directions",
+                              "saved values",
+                              "packed sequences",
+                              "batch rows of equal length",
+                              "an empty sequence"})
     EXPECT_GT(counts[feature], 0) << feature;
 }
 
@@ -120,8 +189,9 @@ TEST(RandomSpecs, AFailureBecomesASmallSpec) {
     const rc::Shrinkable<Recipe> drawn = recipe_of(seed);
     if (!holds_the_fault(sketch_of(drawn.value()))) continue;
     ++found;
-    const Sketch small = sketch_of(
-        rc::shrinkable::findLocalMin(drawn, [&](const Recipe& recipe) { return holds_the_fault(sketch_of(recipe)); }).first);
+    const Sketch small = sketch_of(rc::shrinkable::findLocalMin(drawn, [&](const Recipe& recipe) {
+                                     return holds_the_fault(sketch_of(recipe));
+                                   }).first);
     EXPECT_EQ(small.values.size(), 1) << small.cpp();
     EXPECT_EQ(small.tensors.size(), 1) << small.cpp();
     EXPECT_EQ(small.outputs.size(), 1) << small.cpp();

@@ -23,7 +23,8 @@ std::string chain(int length, Link link) {
   return s.graph();
 }
 
-/// Seconds of a processor, whatever else runs, from the graph to both rewritten passes and the exponents of the outputs.
+/// Seconds of a processor, whatever else runs, from the graph to both rewritten passes and the exponents of the
+/// outputs.
 double seconds(const std::string& graph) {
   const std::clock_t start = std::clock();
   const evaluator::Instance instance = evaluator::Instance::fixed(1, 8, 1);
@@ -41,14 +42,19 @@ double seconds(const std::string& graph) {
 constexpr double limit = 5;
 
 TEST(LongChains, Mixed) {
-  EXPECT_LT(seconds(chain(400, [](const Value& y, const Value& x, int number) {
-              switch (number % 4) {
-                case 0: return y + y;
-                case 1: return sigmoid(y);
-                case 2: return y * y;
-                default: return y * x - y;
-              }
-            })),
+  EXPECT_LT(seconds(chain(400,
+                          [](const Value& y, const Value& x, int number) {
+                            switch (number % 4) {
+                              case 0:
+                                return y + y;
+                              case 1:
+                                return sigmoid(y);
+                              case 2:
+                                return y * y;
+                              default:
+                                return y * x - y;
+                            }
+                          })),
             limit);
 }
 TEST(LongChains, Sums) {
@@ -58,7 +64,8 @@ TEST(LongChains, Squares) {
   EXPECT_LT(seconds(chain(400, [](const Value& y, const Value&, int) { return y * y; })), limit);
 }
 TEST(LongChains, SquaresOfDecays) {
-  EXPECT_LT(seconds(chain(160, [](const Value& y, const Value&, int number) { return number % 2 ? y * y : y * exp2(-(y * y)) - y; })),
+  EXPECT_LT(seconds(chain(160, [](const Value& y, const Value&,
+                                  int number) { return number % 2 ? y * y : y * exp2(-(y * y)) - y; })),
             limit);
 }
 

@@ -52,7 +52,8 @@ TEST(NanTerms, OneAColumn) {
       ASSERT_EQ(terms.size(), 1u);
       EXPECT_FALSE(kda::has_role(terms[0].getResult(), kda::AxisRole::Rows));
       EXPECT_TRUE(kda::has_role(terms[0].getResult(), kda::AxisRole::Feature));
-      // backward: 2^g_c has it, and with it whatever the other exponentials meet. Forward: k_i and k_r have no 2^g_c in them.
+      // backward: 2^g_c has it, and with it whatever the other exponentials meet. Forward: k_i and k_r have no 2^g_c in
+      // them.
       EXPECT_EQ(additions_to_exponentials(kernel), 1);
       int products = 0;
       for (auto op : kernel.block().getOps<kda::FmaOp>()) products += op.getC() == terms[0].getResult();
@@ -78,7 +79,8 @@ TEST(NanTerms, ChangeNoNumber) {
     for (mlir::Operation* user : llvm::make_early_inc_range(term->getUsers())) {
       mlir::OpBuilder raw(user);
       mlir::Value plain = user->getOperand(0);
-      if (auto fma = mlir::dyn_cast<kda::FmaOp>(user)) plain = raw.create<kda::MulOp>(fma.getLoc(), fma.getType(), fma.getA(), fma.getB());
+      if (auto fma = mlir::dyn_cast<kda::FmaOp>(user))
+        plain = raw.create<kda::MulOp>(fma.getLoc(), fma.getType(), fma.getA(), fma.getB());
       user->getResult(0).replaceAllUsesWith(plain);
       user->erase();
     }

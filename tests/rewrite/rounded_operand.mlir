@@ -27,6 +27,13 @@ kda.kernel "decays" "fwd" axes #axes parallel ["b", "n", "h"] sequential [] opti
   %t = kda.tanh %g : (!f) -> !f
   %e = kda.mul %x, %t : (!f, !f) -> !f
   kda.output %e as "e" role "output" storage bf16 axes ["b", "n", "t", "h", "d"] : !f
+  // numbers of a row, for every feature: once as they are, once with a factor behind the broadcast
+  %s = kda.input "s" role "input" storage f32 : !r
+  %w = kda.exp %s : (!r) -> !r
+  %m = kda.broadcast %w : (!r) -> !f
+  kda.output %m as "m" role "output" storage bf16 axes ["b", "n", "t", "h", "d"] : !f
+  %o = kda.mul %m, %scale : (!f, !k) -> !f
+  kda.output %o as "o" role "output" storage bf16 axes ["b", "n", "t", "h", "d"] : !f
 }
 // EXACT-NOT: kda.round
 
@@ -72,6 +79,30 @@ kda.kernel "decays" "bwd" axes #axes parallel ["b", "n", "h"] sequential [] opti
   %dg = kda.add %ga2, %gb1 : (!f, !f) -> !f
   kda.output %dx as "dx" role "gradient" storage f32 axes ["b", "n", "t", "h", "d"] : !f
   kda.output %dg as "dg" role "gradient" storage f32 axes ["b", "n", "t", "h", "d"] : !f
+}
+
+// ---- fires: the number of a row is rounded as that. Must not: the broadcast stands among the factors of o
+kda.kernel "rows" "bwd" axes #axes parallel ["b", "n", "h"] sequential [] options {} {
+  %scale = kda.constant 0.125 [] : !k
+  %s = kda.input "s" role "input" storage f32 : !r
+  %w = kda.exp %s : (!r) -> !r
+  %dm = kda.input "dm" role "cotangent" storage f32 : !f
+  %do = kda.input "do" role "cotangent" storage f32 : !f
+  // CHECK-LABEL: "rows"
+  // CHECK: %[[W:.*]] = kda.exp
+  // CHECK: %[[M:.*]] = kda.round %[[W]] to bf16 : (!kda.value<[b, n, t, h], f32>)
+  // CHECK-NOT: kda.round
+  // CHECK: %[[SM:.*]] = kda.sum
+  // CHECK: kda.mul %[[SM]], %[[M]]
+  // CHECK: %[[SO:.*]] = kda.sum
+  // CHECK: kda.mul %[[SO]], %[[W]]
+  %sm = kda.sum %dm over ["d"] : (!f) -> !r
+  %gm = kda.mul %sm, %w : (!r, !r) -> !r
+  kda.output %gm as "gm" role "gradient" storage f32 axes ["b", "n", "t", "h"] : !r
+  %so = kda.sum %do over ["d"] : (!f) -> !r
+  %go0 = kda.mul %so, %w : (!r, !r) -> !r
+  %go = kda.mul %go0, %scale : (!r, !k) -> !r
+  kda.output %go as "go" role "gradient" storage f32 axes ["b", "n", "t", "h"] : !r
 }
 
 // ---- must not fire

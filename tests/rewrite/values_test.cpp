@@ -79,7 +79,8 @@ void expect_unchanged(const std::string& name, Settings settings, Direction dire
 TEST(RewrittenValues, DefaultOptions) {
   ASSERT_GE(registered_specs().size(), 5u);
   for (const RegisteredSpec& spec : registered_specs())
-    for (Direction direction : {Direction::fwd, Direction::bwd}) expect_unchanged(spec.name, {{"dim", "32"}}, direction);
+    for (Direction direction : {Direction::fwd, Direction::bwd})
+      expect_unchanged(spec.name, {{"dim", "32"}}, direction);
 }
 TEST(RewrittenValues, OtherSizes) {
   for (const RegisteredSpec& spec : registered_specs()) {
@@ -90,10 +91,12 @@ TEST(RewrittenValues, OtherSizes) {
 #ifdef KDAGEN_HAS_KDA_K1
 TEST(RewrittenValues, HandOverForms) {
   for (const char* handover : {"raw", "premult", "premult4", "fused"})
-    for (const char* diag : {"0", "1"}) expect_unchanged("kda_k1", {{"dim", "16"}, {"handover", handover}, {"diag", diag}});
+    for (const char* diag : {"0", "1"})
+      expect_unchanged("kda_k1", {{"dim", "16"}, {"handover", handover}, {"diag", diag}});
   for (const char* handover : {"raw", "premult4"})
     for (const char* chunk : {"16", "64"})
-      expect_unchanged("kda_k1", {{"dim", "16"}, {"handover", handover}, {"gt", "pure"}, {"chunk", chunk}, {"lower_bound", "-1"}});
+      expect_unchanged(
+          "kda_k1", {{"dim", "16"}, {"handover", handover}, {"gt", "pure"}, {"chunk", chunk}, {"lower_bound", "-1"}});
   expect_unchanged("kda_k1", {{"dim", "16"}, {"anchor", "static"}});
   expect_unchanged("kda_k1", {{"dim", "16"}, {"upstream", "fp16row"}, {"lower_bound", "-0.25"}});
   expect_unchanged("kda_k1", {{"dim", "16"}, {"save", "g_c,e_T"}});
@@ -103,9 +106,11 @@ TEST(RewrittenValues, HandOverForms) {
 TEST(RewrittenValues, FixedPointScans) {
   for (const RegisteredSpec& spec : registered_specs())
     for (const char* scan : {"float", "fixed"})
-      for (Direction direction : {Direction::fwd, Direction::bwd}) expect_unchanged(spec.name, {{"dim", "20"}, {"scan", scan}}, direction);
+      for (Direction direction : {Direction::fwd, Direction::bwd})
+        expect_unchanged(spec.name, {{"dim", "20"}, {"scan", scan}}, direction);
   for (const char* handover : {"raw", "fused"})
-    expect_unchanged("kda_k1", {{"dim", "16"}, {"scan", "fixed"}, {"handover", handover}, {"chunk", "24"}, {"lower_bound", "-2"}});
+    expect_unchanged(
+        "kda_k1", {{"dim", "16"}, {"scan", "fixed"}, {"handover", handover}, {"chunk", "24"}, {"lower_bound", "-2"}});
   expect_unchanged("kda_k1", {{"dim", "16"}, {"scan", "fixed"}, {"anchor", "static"}, {"gt", "pure"}}, Direction::fwd);
   expect_unchanged("kda_k1", {{"dim", "16"}, {"scan", "fixed"}, {"anchor", "static"}, {"gt", "pure"}});
 }
@@ -151,7 +156,8 @@ TEST(RewrittenText, PureTotal) {
   // one log2e, on a column
   for (auto op : kernel.block().getOps<kda::MulOp>()) {
     auto scalar = kda::constant_scalar(op.getB());
-    EXPECT_FALSE(scalar && *scalar == kda::Scalar::ln2().inverse() && kda::has_role(op.getResult(), kda::AxisRole::Rows));
+    EXPECT_FALSE(scalar && *scalar == kda::Scalar::ln2().inverse() &&
+                 kda::has_role(op.getResult(), kda::AxisRole::Rows));
   }
 }
 
@@ -219,12 +225,13 @@ TEST(RewrittenText, FixedPointGates) {
 TEST(RewrittenText, ExponentsStayIntegers) {
   for (const char* anchor : {"none", "static"})
     for (Direction direction : {Direction::fwd, Direction::bwd}) {
-      Compilation program = compiled("kda_k1", direction, {{"scan", "fixed"}, {"anchor", anchor}, {"gt", "pure"}, {"operands", "exact"}});
+      Compilation program =
+          compiled("kda_k1", direction, {{"scan", "fixed"}, {"anchor", anchor}, {"gt", "pure"}, {"operands", "exact"}});
       kda::KernelOp kernel = program.kernel(Stage::rewritten);
       int exponentials = 0, conversions = 0;
       for (auto op : kernel.block().getOps<kda::Exp2Op>()) exponentials += bool(kda::fixed_type(op.getX()));
       for (auto op : kernel.block().getOps<kda::FromFixedOp>()) conversions += !op.getResult().use_empty();
-      EXPECT_EQ(exponentials, 3) << anchor;  // up, down, and the chunk's end
+      EXPECT_EQ(exponentials, 3) << anchor;                                   // up, down, and the chunk's end
       EXPECT_EQ(conversions, direction == Direction::fwd ? 1 : 0) << anchor;  // the output g_T
       for (const kda::RowSum& sum : kda::sums_over_rows(kernel))
         if (kda::user_name(sum.value) != "g_c" && kda::user_name(sum.value) != "g_T") EXPECT_EQ(sum.fraction_bits, -1);
@@ -235,14 +242,17 @@ TEST(RewrittenText, ExponentsStayIntegers) {
 TEST(RewrittenValues, SameGatesInForwardAndBackward) {
   for (const char* scan : {"auto", "float"}) {
     Settings settings = {{"dim", "16"}, {"anchor", "static"}, {"scan", scan}};
-    Compilation forward = compiled("kda_k1", Direction::fwd, settings), backward = compiled("kda_k1", Direction::bwd, settings);
+    Compilation forward = compiled("kda_k1", Direction::fwd, settings),
+                backward = compiled("kda_k1", Direction::bwd, settings);
     Instance instance = Instance::packed_row({19, 0, 5}, 2, 2);
     Arrays inputs = inputs_of(backward, instance);
     evaluator::EvaluateOptions options;
     options.arithmetic = evaluator::Arithmetic::f32;
     options.taps = {"g_c"};
-    auto one = evaluator::evaluate(forward.kernel(Stage::rewritten), inputs, instance, options).tensors.at("g_c").values;
-    auto other = evaluator::evaluate(backward.kernel(Stage::rewritten), inputs, instance, options).tensors.at("g_c").values;
+    auto one =
+        evaluator::evaluate(forward.kernel(Stage::rewritten), inputs, instance, options).tensors.at("g_c").values;
+    auto other =
+        evaluator::evaluate(backward.kernel(Stage::rewritten), inputs, instance, options).tensors.at("g_c").values;
     ASSERT_FALSE(one.empty());
     EXPECT_EQ(one, other);
     EXPECT_LT(*std::min_element(one.begin(), one.end()), -20);
@@ -265,14 +275,14 @@ TEST(RewrittenText, RoundedOperands) {
 
 /// Without real rounding the rounded program is the unrewritten one.
 TEST(RewrittenValues, RoundedOperandsWithoutRounding) {
-  for (Settings settings : {Settings{}, Settings{{"gt", "pure"}}, Settings{{"handover", "premult4"}}, Settings{{"save", "g_c"}}}) {
+  for (Settings settings :
+       {Settings{}, Settings{{"gt", "pure"}}, Settings{{"handover", "premult4"}}, Settings{{"save", "g_c"}}}) {
     settings.insert({{"dim", "16"}, {"operands", "rounded"}});
     expect_unchanged("kda_k1", settings);
   }
   expect_unchanged("gla", {{"dim", "16"}, {"operands", "rounded"}});
 }
 #endif
-
 
 }  // namespace
 }  // namespace kdagen

@@ -23,19 +23,26 @@ static Value gate_of(Spec& s, const Options& o, Axis t, Axis h, Axis d) {
 static Spec decays(const Options& o) {
   Spec s("decays", "x * 2^(what a form makes of the gates' sum)", o);
   Axis t = s.rows("t"), h = s.heads("h"), d = s.features("d");
-  const std::string form = o.choice("form", "decay", {"decay", "inverse", "inverse_exclusive", "to_end", "to_end_exclusive",
-                                                      "masked_difference", "masked_capped", "apart"});
+  const std::string form = o.choice("form", "decay",
+                                    {"decay", "inverse", "inverse_exclusive", "to_end", "to_end_exclusive",
+                                     "masked_difference", "masked_capped", "apart"});
   const std::string anchor = o.choice("anchor", "none", {"none", "static", "subchunk"});
   Value x = s.input("x", {t, h, d});
   Value g = s.let("g", gate_of(s, o, t, h, d)), G = s.let("G", cumsum(g, t)), G_T = s.let("G_T", total(g, t));
   Value before = s.let("before", cumsum(g, t, {.exclusive = true}));
   Value y;
-  if (form == "decay") y = x * exp2(G);
-  else if (form == "inverse") y = x * exp2(-G);
-  else if (form == "inverse_exclusive") y = x * exp2(-before);
-  else if (form == "to_end") y = x * exp2(G_T - G);
-  else if (form == "to_end_exclusive") y = x * exp2(before - G_T);  // backwards: grows where a decay was meant
-  else if (form == "apart") s.output("exponent", G).dtype(f32), y = x;
+  if (form == "decay")
+    y = x * exp2(G);
+  else if (form == "inverse")
+    y = x * exp2(-G);
+  else if (form == "inverse_exclusive")
+    y = x * exp2(-before);
+  else if (form == "to_end")
+    y = x * exp2(G_T - G);
+  else if (form == "to_end_exclusive")
+    y = x * exp2(before - G_T);  // backwards: grows where a decay was meant
+  else if (form == "apart")
+    s.output("exponent", G).dtype(f32), y = x;
   else {  // a difference to a row in the middle, of which only the rows behind it are wanted
     Value middle = sum(select(less(index(t), 8.0), g, Value(0.0)), t), difference = G - middle;
     if (form == "masked_capped") difference = min(difference, 0.0);

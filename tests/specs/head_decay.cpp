@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One gate a head, as in gated delta rules, with the decay multiplied in on both sides: exponents without features, anchored
-// by sub-chunk. Two different exponents, so two tensors of anchors.
+// One gate a head, as in gated delta rules, with the decay multiplied in on both sides: exponents without features,
+// anchored by sub-chunk. Two different exponents, so two tensors of anchors.
 #include <kdagen/kdagen.h>
 using namespace kdagen;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A made-up spec with numbers that belong to a row alone (scanned both ways, summed, with a parameter) beside rows of features,
-// and one number a row that meets the features.
+// A made-up spec with numbers that belong to a row alone (scanned both ways, summed, with a parameter) beside rows of
+// features, and one number a row that meets the features.
 #include <kdagen/kdagen.h>
 using namespace kdagen;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A made-up spec whose parameters meet each other before they meet a row: weights by a softmax over the features of a parameter, and a
-// gate whose rate is a parameter's mean.
+// A made-up spec whose parameters meet each other before they meet a row: weights by a softmax over the features of a
+// parameter, and a gate whose rate is a parameter's mean.
 #include <kdagen/kdagen.h>
 using namespace kdagen;
 

@@ -31,14 +31,33 @@ TEST(Compiling, T072TypesOneAfterAnother) {
 
 #ifdef KDAGEN_HAS_KDA_K1
 TEST(Compiling, T073OptionsGiveTextsOfTheirOwn) {
-  const std::vector<Settings> all{{}, {{"dtype", "fp16"}, {"out.k_i", "bf16"}}, {{"out", "f32"}}, {{"grads", "f32"}}, {{"dtype.q", "f32"}}, {{"dim", "64"}},
-                                  {{"chunk", "8"}}, {{"operands", "exact"}}, {{"upstream", "bf16"}}, {{"upstream.k_r", "bf16"}}, {{"upstream_layout", "tile"}},
-                                  {{"gt", "pure"}}, {{"anchor", "static"}}, {{"anchor", "static"}, {"scan", "float"}}, {{"save", "g_c"}}, {{"eps", "1e-5"}},
-                                  {{"lower_bound", "-4"}}, {{"scale", "1"}}, {{"schedule", "baseline"}}, {{"handover", "fused"}}, {{"diag", "1"}}};
+  const std::vector<Settings> all{{},
+                                  {{"dtype", "fp16"}, {"out.k_i", "bf16"}},
+                                  {{"out", "f32"}},
+                                  {{"grads", "f32"}},
+                                  {{"dtype.q", "f32"}},
+                                  {{"dim", "64"}},
+                                  {{"chunk", "8"}},
+                                  {{"operands", "exact"}},
+                                  {{"upstream", "bf16"}},
+                                  {{"upstream.k_r", "bf16"}},
+                                  {{"upstream_layout", "tile"}},
+                                  {{"gt", "pure"}},
+                                  {{"anchor", "static"}},
+                                  {{"anchor", "static"}, {"scan", "float"}},
+                                  {{"save", "g_c"}},
+                                  {{"eps", "1e-5"}},
+                                  {{"lower_bound", "-4"}},
+                                  {{"scale", "1"}},
+                                  {{"schedule", "baseline"}},
+                                  {{"handover", "fused"}},
+                                  {{"diag", "1"}}};
   std::set<std::string> texts;
   for (const Settings& settings : all) texts.insert(EmulatedProgram("kda_k1", settings).emit(Pass::bwd).first);
   EXPECT_EQ(texts.size(), all.size());
-  const auto manifest = [](const Settings& settings) { return runtime::dump_manifest(EmulatedProgram("kda_k1", settings).emit(Pass::bwd).second); };
+  const auto manifest = [](const Settings& settings) {
+    return runtime::dump_manifest(EmulatedProgram("kda_k1", settings).emit(Pass::bwd).second);
+  };
   EXPECT_NE(manifest({{"layout", "htd"}}), manifest({}));  // one text serves both, strides tell
 }
 #endif
@@ -50,10 +69,14 @@ TEST(Compiling, T076FreshProcessesAgree) {
   for (const char* round : {"first", "second"}) {
     const std::string place = (folder.path() / round).string();
     // Another environment of another size moves every address.
-    const Environment environment{{"KDAGEN_CACHE_DIR", cache.string()}, {"PADDING", std::string(*round == 'f' ? 10 : 4000, 'x')}};
+    const Environment environment{{"KDAGEN_CACHE_DIR", cache.string()},
+                                  {"PADDING", std::string(*round == 'f' ? 10 : 4000, 'x')}};
     ASSERT_EQ(kdagen::testing::kdagen({"emit", "gla", "-o", place}, environment).code, 0);
     for (const std::string& name : listing(place)) texts.push_back(name + slurp(std::filesystem::path(place) / name));
-    ASSERT_EQ(kdagen::testing::kdagen({"check", "l2norm", "--pass", "fwd", "--on", "emulator", "--tokens", "5"}, environment).code, 0);
+    ASSERT_EQ(
+        kdagen::testing::kdagen({"check", "l2norm", "--pass", "fwd", "--on", "emulator", "--tokens", "5"}, environment)
+            .code,
+        0);
     std::string names;
     for (const std::string& name : listing(cache / "objects")) {
       const auto time = std::filesystem::last_write_time(cache / "objects" / name).time_since_epoch().count();
@@ -105,7 +128,8 @@ TEST(Compiling, T093LoadedByOneLaunchedByAnother) {
     for (const std::string& name : call.outputs(pass)) bits.push_back(call.tensor(name).data);
     return bits;
   };
-  const std::vector<std::pair<EmulatedProgram*, Pass>> all{{&rms, Pass::fwd}, {&rms, Pass::bwd}, {&l2, Pass::fwd}, {&l2, Pass::bwd}};
+  const std::vector<std::pair<EmulatedProgram*, Pass>> all{
+      {&rms, Pass::fwd}, {&rms, Pass::bwd}, {&l2, Pass::fwd}, {&l2, Pass::bwd}};
   std::vector<std::vector<std::vector<std::byte>>> expected;
   for (auto [program, pass] : all) expected.push_back(results(*program, pass));  // the disk cache is warm now
   EmulatedProgram fresh_rms("rmsnorm", {{"dim", "32"}}), fresh_l2("l2norm", {{"dim", "32"}});
@@ -125,7 +149,8 @@ TEST(Compiling, T093LoadedByOneLaunchedByAnother) {
 }
 
 TEST(Compiling, T094SharedMemoryOfEveryArchitecture) {
-  const std::map<std::string, int> limits{{"sm_80", 166912}, {"sm_86", 101376}, {"sm_89", 101376}, {"sm_90", 232448}, {"sm_120", 101376}};
+  const std::map<std::string, int> limits{
+      {"sm_80", 166912}, {"sm_86", 101376}, {"sm_89", 101376}, {"sm_90", 232448}, {"sm_120", 101376}};
   std::vector<const char*> specs{"gla", "rmsnorm"};
 #ifdef KDAGEN_HAS_KDA_K1
   specs.push_back("kda_k1");
@@ -138,7 +163,8 @@ TEST(Compiling, T094SharedMemoryOfEveryArchitecture) {
           for (const Pass pass : {Pass::fwd, Pass::bwd}) try {
               Settings settings{{"dim", dim}, {"chunk", chunk}};
               if (std::string(spec) == "kda_k1" && *chunk == '6') settings["lower_bound"] = "-1";
-              for (const runtime::LaunchInfo& launch : EmulatedProgram(spec, settings).emit(pass, arch).second.launches) EXPECT_LE(launch.shared_bytes, limit) << spec << " " << arch;
+              for (const runtime::LaunchInfo& launch : EmulatedProgram(spec, settings).emit(pass, arch).second.launches)
+                EXPECT_LE(launch.shared_bytes, limit) << spec << " " << arch;
               ++fit;
             } catch (const UsageError& error) {
               EXPECT_THAT(error.what(), ::testing::AllOf(HasSubstr(arch), HasSubstr(std::to_string(limit)))) << spec;

@@ -31,7 +31,9 @@ std::map<std::string, std::vector<double>> forward(const test::Body& body, const
   return result;
 }
 
-bool same(double a, double b) { return (std::isnan(a) && std::isnan(b)) || (a == b && std::signbit(a) == std::signbit(b)); }
+bool same(double a, double b) {
+  return (std::isnan(a) && std::isnan(b)) || (a == b && std::signbit(a) == std::signbit(b));
+}
 
 }  // namespace
 
@@ -52,7 +54,9 @@ TEST(Folding, T066IdentitiesThatFloatsDoNotHave) {
     const float v = static_cast<float>(x[i]);
     EXPECT_TRUE(same(result.at("times_zero")[i], v * 0.0f + 1.0f)) << x[i] << " gives " << result.at("times_zero")[i];
     EXPECT_EQ(std::isnan(result.at("minus_itself")[i]), std::isnan(v - v)) << x[i];
-    EXPECT_TRUE(same(result.at("over_itself")[i], v / v) || (std::isnan(v / v) && std::isnan(result.at("over_itself")[i]))) << x[i];
+    EXPECT_TRUE(same(result.at("over_itself")[i], v / v) ||
+                (std::isnan(v / v) && std::isnan(result.at("over_itself")[i])))
+        << x[i];
     EXPECT_EQ(std::isnan(result.at("zero_log")[i]), std::isnan(0.0f * std::log(v))) << x[i];
     EXPECT_EQ(std::isnan(result.at("twice_and_back")[i]), std::isnan((v + v) - v)) << x[i];
     EXPECT_EQ(std::isnan(result.at("inverse_twice")[i]), std::isnan(1.0f / (1.0f / v))) << x[i];
@@ -70,7 +74,8 @@ TEST(Folding, T067SubnormalPowersOfTwo) {
       },
       x);
   for (const char* name : {"y", "g_c"})
-    for (size_t i = 0; i < x.size(); ++i) EXPECT_NEAR(result.at(name)[i], std::exp2(x[i]), 0x1p-149 + 1e-6 * std::exp2(x[i])) << name << " " << x[i];
+    for (size_t i = 0; i < x.size(); ++i)
+      EXPECT_NEAR(result.at(name)[i], std::exp2(x[i]), 0x1p-149 + 1e-6 * std::exp2(x[i])) << name << " " << x[i];
 }
 
 TEST(Folding, T068GuardsStay) {
@@ -93,8 +98,10 @@ TEST(Folding, T068GuardsStay) {
 
 // Keywords, the names of libraries and of the text's own things, and names that could be made into one.
 TEST(Folding, T069T071NamesOfAllKinds) {
-  const std::vector<std::string> names{"double", "float", "asm", "new", "template", "int", "half", "exp", "log", "min", "threadIdx", "NULL", "main", "if", "if_",
-                                       "_a", "a_", "a1", "a_1", "a_1_", "tile", "rows", "shared", "x", "x_", "x_1", "arguments", "KD_ENTRY", "bf16", "sum", "warp", "lane"};
+  const std::vector<std::string> names{
+      "double", "float", "asm", "new", "template",  "int",      "half", "exp", "log",  "min",  "threadIdx",
+      "NULL",   "main",  "if",  "if_", "_a",        "a_",       "a1",   "a_1", "a_1_", "tile", "rows",
+      "shared", "x",     "x_",  "x_1", "arguments", "KD_ENTRY", "bf16", "sum", "warp", "lane"};
   std::vector<std::string> taken, refused;
   const auto body = [&](const std::vector<std::string>& wanted) -> test::Body {
     return [wanted](Spec& s, const Options&, Axis t, Axis h, Axis d) {
@@ -110,7 +117,8 @@ TEST(Folding, T069T071NamesOfAllKinds) {
   };
   for (const std::string& name : names) {
     try {
-      test::graph_of([&](Spec& s, const Options&, Axis t, Axis h, Axis d) { s.output("y", s.input(name, {t, h, d}) * 2.0); });
+      test::graph_of(
+          [&](Spec& s, const Options&, Axis t, Axis h, Axis d) { s.output("y", s.input(name, {t, h, d}) * 2.0); });
       taken.push_back(name);
     } catch (const SpecError& error) {
       EXPECT_THAT(error.what(), ::testing::AllOf(::testing::HasSubstr("folding.cpp"), ::testing::HasSubstr(name)));
@@ -119,7 +127,9 @@ TEST(Folding, T069T071NamesOfAllKinds) {
   EXPECT_GE(taken.size(), 24u);
   EmulatedProgram program(body(taken), precise);
   Call call(program, {1, 3, 1});
-  for (size_t i = 0; i < taken.size(); ++i) call.set(taken[i], [=](const At& at) { return static_cast<double>((at.row + at.d + static_cast<int64_t>(i)) % 7); });
+  for (size_t i = 0; i < taken.size(); ++i)
+    call.set(taken[i],
+             [=](const At& at) { return static_cast<double>((at.row + at.d + static_cast<int64_t>(i)) % 7); });
   call.set("first", 0).set("dy", 1).forward().backward();
   for (int64_t row = 0; row < 3; ++row) {
     double y = 0, weight = 1;
@@ -155,6 +165,7 @@ TEST(Folding, T070LocaleAndDigits) {
   std::setlocale(LC_ALL, "C");
   Call call(plain, {1, 1, 1});
   call.set("x", 1).forward();
-  for (size_t i = 0; i < constants.size(); ++i) EXPECT_EQ(call("y" + std::to_string(i)), static_cast<float>(constants[i]));
+  for (size_t i = 0; i < constants.size(); ++i)
+    EXPECT_EQ(call("y" + std::to_string(i)), static_cast<float>(constants[i]));
   EXPECT_EQ(call("option"), static_cast<float>(0.30000000000000004));
 }

@@ -44,11 +44,15 @@ struct Pointwise {
   std::vector<double> y, dx;
 };
 Pointwise pointwise(const std::function<Value(Value)>& formula, const std::vector<double>& x) {
-  EmulatedProgram program([&](Spec& s, const Options&, Axis t, Axis h, Axis d) { s.output("y", formula(s.input("x", {t, h, d}))); }, small);
+  EmulatedProgram program(
+      [&](Spec& s, const Options&, Axis t, Axis h, Axis d) { s.output("y", formula(s.input("x", {t, h, d}))); }, small);
   const int64_t count = static_cast<int64_t>(x.size());
   Call call(program, {1, (count + 15) / 16, 1});
   const auto at = [](const At& at) { return at.row * 16 + at.d; };
-  call.set("x", [&](const At& where) { return at(where) < count ? x[at(where)] : 0; }).set("dy", 1).forward().backward();
+  call.set("x", [&](const At& where) { return at(where) < count ? x[at(where)] : 0; })
+      .set("dy", 1)
+      .forward()
+      .backward();
   Pointwise result{values_of(call.tensor("y")), values_of(call.tensor("dx"))};
   result.y.resize(count), result.dx.resize(count);
   return result;
@@ -57,12 +61,15 @@ Pointwise pointwise(const std::function<Value(Value)>& formula, const std::vecto
 }  // namespace
 
 TEST(Gates, T002OneChannelOutOfRange) {
-  EXPECT_THAT(refusal(softplus_preamble(true), small), AllOf(HasSubstr("2^(-g_c) may overflow"), HasSubstr("bounds(lower, upper)")));
+  EXPECT_THAT(refusal(softplus_preamble(true), small),
+              AllOf(HasSubstr("2^(-g_c) may overflow"), HasSubstr("bounds(lower, upper)")));
   EmulatedProgram program(softplus_preamble(false), with(small, {{"chunk", "16"}}));
   const auto run = [&](bool spike) {
     auto call = std::make_unique<Call>(program, CallSizes{1, 64, 2});
     call->set("A_log", 0).set("dt_bias", 0);
-    call->set("g_raw", [=](const At& at) { return spike && at.h == 1 && at.d == 3 && at.row >= 4 && at.row <= 9 ? 25.8 : std::log(std::expm1(0.1)); });
+    call->set("g_raw", [=](const At& at) {
+      return spike && at.h == 1 && at.d == 3 && at.row >= 4 && at.row <= 9 ? 25.8 : std::log(std::expm1(0.1));
+    });
     call->forward().backward();
     return call;
   };
@@ -86,12 +93,14 @@ TEST(Gates, T004PositiveLogDecayHandedIn) {
       s.output("y", x * exp2(cumsum(log2e * a, t)));
     };
   };
-  EXPECT_THAT(refusal(preamble(0, 100), small), AllOf(HasSubstr("may overflow"), HasSubstr("bounds(lower, upper) on a")));
+  EXPECT_THAT(refusal(preamble(0, 100), small),
+              AllOf(HasSubstr("may overflow"), HasSubstr("bounds(lower, upper) on a")));
   EXPECT_THAT(refusal(preamble(0, 6), small), HasSubstr("may overflow"));  // 16 * 6 nats do not fit
   EmulatedProgram program(preamble(-5, 5), small);
   Call call(program, {1, 128, 4});
   call.set("a", 5).set("x", 1).forward().backward();
-  for (int64_t row = 0; row < 128; ++row) EXPECT_NEAR(call("y", row, 3, 7) / std::exp(5.0 * static_cast<double>(row % 16 + 1)), 1, 2e-5);
+  for (int64_t row = 0; row < 128; ++row)
+    EXPECT_NEAR(call("y", row, 3, 7) / std::exp(5.0 * static_cast<double>(row % 16 + 1)), 1, 2e-5);
 }
 
 TEST(Gates, T006InfiniteLogDecay) {
@@ -120,7 +129,8 @@ TEST(Gates, T006InfiniteLogDecay) {
   EXPECT_EQ((*infinite)("g_T", 1), (*shut)("g_T", 1));
 }
 
-// The shipped preamble with such a gate writes 2^(total - cumsum); difference-of-sums makes it the sum of the rows behind.
+// The shipped preamble with such a gate writes 2^(total - cumsum); difference-of-sums makes it the sum of the rows
+// behind.
 TEST(Gates, T006DecayToTheEndAsADifference) {
   const auto spec = [](Spec& s, const Options&, Axis t, Axis h, Axis d) {
     Value k = s.input("k", {t, h, d}), g = s.let("g", logsigmoid(s.input("g_raw", {t, h, d})) * 10.0);
@@ -129,7 +139,9 @@ TEST(Gates, T006DecayToTheEndAsADifference) {
   EmulatedProgram program(spec, with(small, {{"dtype", "f32"}, {"out", "f32"}, {"grads", "f32"}}));
   const auto run = [&](double gate) {
     auto call = std::make_unique<Call>(program, CallSizes{1, 32, 1});
-    call->set("g_raw", [=](const At& at) { return at.row == 5 ? gate : 3.0 + 0.1 * static_cast<double>(at.row); }).set("k", 1).set("dk_r", 1);
+    call->set("g_raw", [=](const At& at) { return at.row == 5 ? gate : 3.0 + 0.1 * static_cast<double>(at.row); })
+        .set("k", 1)
+        .set("dk_r", 1);
     call->forward().backward();
     return call;
   };
@@ -162,7 +174,8 @@ TEST(Gates, T009SuffixSums) {
       Call call(program, {1, C + 5, 1});
       call.set("dy", [=](const At& at) { return at.row < C / 2 ? 1e8 : 1.0; }).backward();
       for (int64_t row = C / 2; row < C; ++row)
-        for (int64_t d = 0; d < 16; ++d) ASSERT_EQ(call("dx", row, 0, d), static_cast<double>(C - row)) << "chunk " << chunk;
+        for (int64_t d = 0; d < 16; ++d)
+          ASSERT_EQ(call("dx", row, 0, d), static_cast<double>(C - row)) << "chunk " << chunk;
       for (int64_t row = 0; row < 5; ++row) ASSERT_EQ(call("dx", C + row), static_cast<double>(5 - row));
     }
 }
@@ -187,7 +200,8 @@ TEST(Gates, T010ReverseScansOfAnyLength) {
         ASSERT_EQ(call("above", row, 0, d), above) << "length " << lengths[i];
         ASSERT_EQ(call("up", row, 0, d), above += call("x", row, 0, d)) << "length " << lengths[i];
       }
-      for (int64_t row = first; row < first + lengths[i]; below += call("x", row++, 0, d)) ASSERT_EQ(call("below", row, 0, d), below);
+      for (int64_t row = first; row < first + lengths[i]; below += call("x", row++, 0, d))
+        ASSERT_EQ(call("below", row, 0, d), below);
     }
 }
 
@@ -220,7 +234,8 @@ TEST(Gates, T013SoftplusHasOneArgument) {
   EXPECT_NEAR(plain.dx[0], 0.68997, 1e-5);
   for (int i = 1; i < 4; ++i) EXPECT_NEAR(plain.dx[i], 1, 1e-7);
   // A threshold of the user's: value and slope change sides together, at the x that is written.
-  const Pointwise cut = pointwise([](Value x) { return select(x > 20.0, 2.0 * x, softplus(x)); }, {0.8, 19.999, 20, 20.001});
+  const Pointwise cut =
+      pointwise([](Value x) { return select(x > 20.0, 2.0 * x, softplus(x)); }, {0.8, 19.999, 20, 20.001});
   EXPECT_NEAR(cut.dx[0], 0.68997, 1e-5);
   for (int i = 1; i < 4; ++i) {
     EXPECT_NEAR(cut.y[i], i == 3 ? 40.002 : 20, 2e-3);
@@ -239,7 +254,10 @@ TEST(Gates, T014SigmoidOfLargeArguments) {
         with(small, {{"dim", std::to_string(dim)}}));
     const int64_t rows = static_cast<int64_t>(z.size());
     Call call(program, {1, rows, 1});
-    call.set("x", [&](const At& at) { return z[(at.row + at.d) % rows]; }).set("A_log", 0).set("dt_bias", 0).set("dy", 1);
+    call.set("x", [&](const At& at) { return z[(at.row + at.d) % rows]; })
+        .set("A_log", 0)
+        .set("dt_bias", 0)
+        .set("dy", 1);
     call.forward().backward();
     for (int64_t row = 0; row < rows; ++row)
       for (int64_t d = 0; d < dim; ++d) {

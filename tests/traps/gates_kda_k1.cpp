@@ -11,9 +11,11 @@ using ::testing::HasSubstr;
 
 namespace {
 
-const std::vector<std::string> outputs{"q_d", "k_d", "k_i", "k_r", "g_T"}, gradients{"dq", "dk", "dg_raw", "dA_log", "ddt_bias"};
+const std::vector<std::string> outputs{"q_d", "k_d", "k_i", "k_r", "g_T"},
+    gradients{"dq", "dk", "dg_raw", "dA_log", "ddt_bias"};
 
-void expect_close(const Call& call, const std::vector<int64_t>& lengths, const KdaConstants& constants, const std::vector<std::string>& names) {
+void expect_close(const Call& call, const std::vector<int64_t>& lengths, const KdaConstants& constants,
+                  const std::vector<std::string>& names) {
   const auto reference = kda_reference(call, lengths, constants);
   for (const std::string& name : names) {
     const bool narrow = call.tensor(name).dtype != runtime::DType::f32;
@@ -24,8 +26,13 @@ void expect_close(const Call& call, const std::vector<int64_t>& lengths, const K
 
 /// Cotangents as large as the inverse of what they belong to, so that every row counts.
 void fair_cotangents(Call& call, const KdaConstants& constants, double nats_a_token) {
-  const auto decay = [=](const At& at) { return std::exp(nats_a_token * static_cast<double>(at.row % constants.chunk + 1)); };
-  const auto noise = [](const At& at, int salt) { return std::sin(1.3 * static_cast<double>(at.row) + 0.7 * static_cast<double>(at.d) + static_cast<double>(3 * at.h + salt)); };
+  const auto decay = [=](const At& at) {
+    return std::exp(nats_a_token * static_cast<double>(at.row % constants.chunk + 1));
+  };
+  const auto noise = [](const At& at, int salt) {
+    return std::sin(1.3 * static_cast<double>(at.row) + 0.7 * static_cast<double>(at.d) +
+                    static_cast<double>(3 * at.h + salt));
+  };
   call.set("dq_d", [=](const At& at) { return noise(at, 1) / decay(at); });
   call.set("dk_d", [=](const At& at) { return noise(at, 2) / decay(at); });
   call.set("dk_i", [=](const At& at) { return noise(at, 3) * decay(at); });
@@ -44,9 +51,19 @@ std::string refusal(const Settings& settings) {
 }  // namespace
 
 TEST(KdaGates, T001InverseDecayOutOfRange) {
-  struct Case { int64_t chunk; double lower_bound; bool fits; };
-  for (const auto& [chunk, bound, fits] : {Case{16, -5, true}, {16, -5.54, true}, {16, -5.56, false}, {16, -6, false},
-                                           {32, -2.77, true}, {32, -2.78, false}, {64, -1.38, true}, {64, -1.39, false}}) {
+  struct Case {
+    int64_t chunk;
+    double lower_bound;
+    bool fits;
+  };
+  for (const auto& [chunk, bound, fits] : {Case{16, -5, true},
+                                           {16, -5.54, true},
+                                           {16, -5.56, false},
+                                           {16, -6, false},
+                                           {32, -2.77, true},
+                                           {32, -2.78, false},
+                                           {64, -1.38, true},
+                                           {64, -1.39, false}}) {
     SCOPED_TRACE(fmt::format("chunk {} lower_bound {}", chunk, bound));
     const KdaConstants constants{chunk, 64, bound};
     if (!fits) {
@@ -59,7 +76,8 @@ TEST(KdaGates, T001InverseDecayOutOfRange) {
     fair_cotangents(call, constants, bound);
     call.forward().backward();
     expect_close(call, {2 * chunk + 1}, constants, {"q_d", "k_d", "k_i", "k_r", "g_T", "dq", "dk"});
-    for (int64_t i = 0; i < call.tensor("dg_raw").elements(); ++i)  // the slope is 2e-9; each product is of the order of 1
+    for (int64_t i = 0; i < call.tensor("dg_raw").elements();
+         ++i)  // the slope is 2e-9; each product is of the order of 1
       ASSERT_TRUE(std::abs(call.tensor("dg_raw").get(i)) <= 1e-6);
   }
 }
@@ -68,7 +86,8 @@ TEST(KdaGates, T003HalfPrecisionCannotHoldGrowth) {
   const std::string message = refusal({{"dtype", "fp16"}, {"out", "fp16"}});
   EXPECT_THAT(message, ::testing::AllOf(HasSubstr("fp16"), HasSubstr("k_i")));
   // One wider output, and the rest fits.
-  EmulatedProgram program("kda_k1", {{"dtype", "fp16"}, {"out", "fp16"}, {"out.k_i", "bf16"}, {"grads", "fp16"}, {"gt", "pure"}});
+  EmulatedProgram program("kda_k1",
+                          {{"dtype", "fp16"}, {"out", "fp16"}, {"out.k_i", "bf16"}, {"grads", "fp16"}, {"gt", "pure"}});
   Call call(program, {1, 16, 1});
   call.set("g_raw", 20).set("A_log", 0).set("dt_bias", 0);
   call.forward();
@@ -103,16 +122,22 @@ TEST(KdaGates, T007DiagonalTermsCancel) {
     call.set("g_raw", x).set("A_log", 0).set("dt_bias", 0).set("dk_d", 0).set("dk_r", 0).set("dg_T", 0).forward();
     const runtime::HostTensor q_d = call.tensor("q_d"), k_i = call.tensor("k_i");
     const auto element = [](const At& at) { return (at.row * 2 + at.h) * 128 + at.d; };
-    call.set("dq_d", [&](const At& at) { return k_i.get(element(at)); }).set("dk_i", [&](const At& at) { return q_d.get(element(at)); });
+    call.set("dq_d", [&](const At& at) { return k_i.get(element(at)); }).set("dk_i", [&](const At& at) {
+      return q_d.get(element(at));
+    });
     call.backward();
     double term = 0;
     for (int64_t i = 0; i < q_d.elements(); ++i) term = std::max(term, std::abs(q_d.get(i) * k_i.get(i)));
     ASSERT_GT(term, 0);
-    for (const double value : values_of(call.tensor("dg_raw"))) ASSERT_TRUE(std::abs(value) <= 1e-6 * term) << value << " of " << term;
+    for (const double value : values_of(call.tensor("dg_raw")))
+      ASSERT_TRUE(std::abs(value) <= 1e-6 * term) << value << " of " << term;
     for (const char* name : {"dA_log", "ddt_bias"})
-      for (const double value : values_of(call.tensor(name))) ASSERT_TRUE(std::abs(value) <= 1e-6 * term * x * std::sqrt(64 * 128)) << name;  // so many terms
+      for (const double value : values_of(call.tensor(name)))
+        ASSERT_TRUE(std::abs(value) <= 1e-6 * term * x * std::sqrt(64 * 128)) << name;  // so many terms
     // sum_{j<=i} <q_d_i, k_i_j> w_ij: the off-diagonal part of it is what the gate sees.
-    const auto weight = [](int64_t i, int64_t j) { return std::cos(0.9 * static_cast<double>(i) - 0.4 * static_cast<double>(j)); };
+    const auto weight = [](int64_t i, int64_t j) {
+      return std::cos(0.9 * static_cast<double>(i) - 0.4 * static_cast<double>(j));
+    };
     call.set("dq_d", [&](const At& at) {
       double sum = 0;
       for (int64_t j = at.row / 16 * 16; j <= at.row; ++j) sum += weight(at.row, j) * k_i.get(element({j, at.h, at.d}));
@@ -120,11 +145,13 @@ TEST(KdaGates, T007DiagonalTermsCancel) {
     });
     call.set("dk_i", [&](const At& at) {
       double sum = 0;
-      for (int64_t i = at.row; i < at.row / 16 * 16 + 16; ++i) sum += weight(i, at.row) * q_d.get(element({i, at.h, at.d}));
+      for (int64_t i = at.row; i < at.row / 16 * 16 + 16; ++i)
+        sum += weight(i, at.row) * q_d.get(element({i, at.h, at.d}));
       return sum;
     });
     call.backward();
-    const auto reference = kda_reference(call, {64}, constants, std::string(out) == "bf16");  // a consumer's loss of the stored numbers
+    const auto reference =
+        kda_reference(call, {64}, constants, std::string(out) == "bf16");  // a consumer's loss of the stored numbers
     const double difference = relative_rms(values_of(call.tensor("dg_raw")), reference.at("dg_raw"));
     EXPECT_TRUE(difference <= 1e-2) << difference;
   }
@@ -160,10 +187,15 @@ TEST(KdaGates, T011NothingFromTheFuture) {
     EmulatedProgram program("kda_k1", constants.settings({{"anchor", anchor}}));
     const auto run = [&](double last) {
       auto call = std::make_unique<Call>(program, CallSizes{1, 22, 4});
-      call->set("g_raw", [=](const At& at) { return at.row == 21 ? last : std::sin(static_cast<double>(at.row * 7 + at.d * 3 + at.h)); });
+      call->set("g_raw", [=](const At& at) {
+        return at.row == 21 ? last : std::sin(static_cast<double>(at.row * 7 + at.d * 3 + at.h));
+      });
       call->set("A_log", [](const At& at) { return 0.4 + 0.7 * static_cast<double>(at.h); });
-      for (const char* name : {"dq_d", "dk_d", "dk_i"}) call->set(name, [](const At& at) { return at.row < 21 ? std::cos(static_cast<double>(at.row + at.d)) : 0; });
-      call->set("dk_r", [](const At& at) { return at.row < 16 ? 0.5 : 0; }).set("dg_T", [](const At& at) { return at.row == 0 ? 0.25 : 0; });
+      for (const char* name : {"dq_d", "dk_d", "dk_i"})
+        call->set(name, [](const At& at) { return at.row < 21 ? std::cos(static_cast<double>(at.row + at.d)) : 0; });
+      call->set("dk_r", [](const At& at) { return at.row < 16 ? 0.5 : 0; }).set("dg_T", [](const At& at) {
+        return at.row == 0 ? 0.25 : 0;
+      });
       call->forward().backward();
       return call;
     };
@@ -171,15 +203,16 @@ TEST(KdaGates, T011NothingFromTheFuture) {
     for (const char* name : {"q_d", "k_d", "k_i", "dq", "dk", "dg_raw"})
       for (int64_t row = 0; row < 21; ++row)
         for (int64_t h = 0; h < 4; ++h)
-          for (int64_t d = 0; d < 128; ++d) ASSERT_EQ((*a)(name, row, h, d), (*b)(name, row, h, d)) << name << " row " << row;
+          for (int64_t d = 0; d < 128; ++d)
+            ASSERT_EQ((*a)(name, row, h, d), (*b)(name, row, h, d)) << name << " row " << row;
     for (const char* name : {"dq", "dk", "dg_raw"})
       for (int64_t h = 0; h < 4; ++h)
         for (int64_t d = 0; d < 128; ++d) ASSERT_EQ((*b)(name, 21, h, d), 0) << name;
   }
 }
 
-// An anchor by sub-chunk is made of the rows before it: whatever row changes, no bit before it does, the anchor of its own
-// sub-chunk included; the next one does change, or there would be nothing to see.
+// An anchor by sub-chunk is made of the rows before it: whatever row changes, no bit before it does, the anchor of its
+// own sub-chunk included; the next one does change, or there would be nothing to see.
 TEST(KdaGates, T011NoAnchorFromTheFuture) {
   constexpr int64_t chunk = 32, rows = chunk + 18, heads = 1, dim = 64;
   for (const char* scan : {"fixed", "float"}) {
@@ -189,10 +222,13 @@ TEST(KdaGates, T011NoAnchorFromTheFuture) {
       SCOPED_TRACE(fmt::format("scan={} row {}", scan, changed));
       const auto run = [&](double gate) {
         auto call = std::make_unique<Call>(program, CallSizes{1, rows, heads});
-        call->set("g_raw", [=](const At& at) { return at.row == changed ? gate : std::sin(static_cast<double>(at.row * 7 + at.d * 3 + at.h)); });
+        call->set("g_raw", [=](const At& at) {
+          return at.row == changed ? gate : std::sin(static_cast<double>(at.row * 7 + at.d * 3 + at.h));
+        });
         call->set("A_log", [](const At& at) { return 0.4 + 0.7 * static_cast<double>(at.h); });
         for (const char* name : {"dq_d", "dk_d", "dk_i"})
-          call->set(name, [=](const At& at) { return at.row < changed ? std::cos(static_cast<double>(at.row + at.d)) : 0; });
+          call->set(name,
+                    [=](const At& at) { return at.row < changed ? std::cos(static_cast<double>(at.row + at.d)) : 0; });
         call->set("dk_r", [=](const At& at) { return at.row < changed / chunk * chunk ? 0.5 : 0; });
         call->set("dg_T", [=](const At& at) { return at.row < changed / chunk ? 0.25 : 0; });
         call->forward().backward();

@@ -62,7 +62,8 @@ TEST(Layouts, T036OffsetsWithABatchAreRefused) {
   runtime::Problem problem = call.problem();
   problem.batch = 2, problem.tokens = 64;
   std::vector<runtime::TensorRef> refs;
-  for (const runtime::TensorInfo* info : tensors_of(call, Pass::bwd)) refs.push_back(runtime::ref(info->name, call.tensor(info->name)));
+  for (const runtime::TensorInfo* info : tensors_of(call, Pass::bwd))
+    refs.push_back(runtime::ref(info->name, call.tensor(info->name)));
   EXPECT_THAT(failure_of([&] { call.kernel(Pass::bwd).launch(refs, problem); }), HasSubstr("batch 1"));
 }
 
@@ -76,7 +77,8 @@ TEST(Layouts, T038T039T040T041PlacesBeyond32Bits) {
       const auto expected = plain_outputs(call, pass);
       const runtime::Kernel& kernel = call.kernel(pass);
       const auto slots = runtime::workspace_layout(kernel.manifest(), call.problem());
-      constexpr int64_t token = (int64_t{1} << 32) / 16 + 131;  // the last token lies past 2^32 elements, at an odd place
+      constexpr int64_t token =
+          (int64_t{1} << 32) / 16 + 131;  // the last token lies past 2^32 elements, at an odd place
       std::vector<std::shared_ptr<void>> memory;
       std::vector<runtime::TensorRef> refs;
       std::map<std::string, char*> bases;
@@ -103,12 +105,16 @@ TEST(Layouts, T038T039T040T041PlacesBeyond32Bits) {
       ASSERT_FALSE(compiled.file.empty());
       const emulator::Module module(compiled.file.string());
       for (const runtime::LaunchStep& step : runtime::launch_steps(kernel.manifest(), call.problem(), binding))
-        EXPECT_TRUE(emulator::run(module, step.entry, {step.grid[0], step.grid[1], step.grid[2]}, {static_cast<unsigned>(step.info->block), 1, 1},
-                                  static_cast<size_t>(step.info->shared_bytes), words.data(), words.size(), {}, {.check = false}).empty());
+        EXPECT_TRUE(emulator::run(module, step.entry, {step.grid[0], step.grid[1], step.grid[2]},
+                                  {static_cast<unsigned>(step.info->block), 1, 1},
+                                  static_cast<size_t>(step.info->shared_bytes), words.data(), words.size(), {},
+                                  {.check = false})
+                        .empty());
       for (const auto& [name, base] : bases) {
         runtime::HostTensor& tensor = call.tensor(name);
         const int64_t row = static_cast<int64_t>(tensor.data.size()) / 17;
-        for (int64_t t = 0; t < 17; ++t) std::memcpy(tensor.data.data() + t * row, base + t * token * runtime::size_of(tensor.dtype), row);
+        for (int64_t t = 0; t < 17; ++t)
+          std::memcpy(tensor.data.data() + t * row, base + t * token * runtime::size_of(tensor.dtype), row);
       }
       expect_bits(call, expected, packed ? "offsets" : "fixed length");
     }
@@ -143,7 +149,8 @@ TEST(Layouts, T044CotangentsWithStridesOfTheirOwn) {
   Call call(preamble(), {2, 21, 3});
   const auto expected = plain_outputs(call, Pass::bwd);
   const int64_t D = 64, H = 3, T = 21;
-  StridedCopy half("dq_d", call.tensor("dq_d"), {2 * T * H * D, H * D, D, 1}), padded("dk_d", call.tensor("dk_d"), {2 * T * H * D + 8, H * D, D, 1});
+  StridedCopy half("dq_d", call.tensor("dq_d"), {2 * T * H * D, H * D, D, 1}),
+      padded("dk_d", call.tensor("dk_d"), {2 * T * H * D + 8, H * D, D, 1});
   StridedCopy transposed("dk_i", call.tensor("dk_i"), {H * T * D, D, T * D, 1});
   call.prepare(Pass::bwd);
   launch_with(call, Pass::bwd, {&half, &padded, &transposed});
@@ -160,7 +167,9 @@ TEST(Layouts, T045InnermostStrides) {
       runtime::Dims strides = runtime::contiguous_strides(tensor.shape);
       for (size_t i = 0; i < strides.size(); ++i) strides[i] *= 2;
       StridedCopy copy(info->name, tensor, strides);
-      EXPECT_THAT(failure_of([&] { launch_with(call, pass, {&copy}); }), AllOf(HasSubstr("\"" + info->name + "\""), ::testing::AnyOf(HasSubstr("innermost"), HasSubstr("contiguous"))));
+      EXPECT_THAT(failure_of([&] { launch_with(call, pass, {&copy}); }),
+                  AllOf(HasSubstr("\"" + info->name + "\""),
+                        ::testing::AnyOf(HasSubstr("innermost"), HasSubstr("contiguous"))));
     }
   }
 }
@@ -172,7 +181,8 @@ TEST(Layouts, T046MisalignedBases) {
     for (const runtime::TensorInfo* info : tensors_of(call, pass))
       for (const int64_t start : {1, 2, 4}) {
         call.prepare(pass);
-        StridedCopy copy(info->name, call.tensor(info->name), runtime::contiguous_strides(call.tensor(info->name).shape), start);
+        StridedCopy copy(info->name, call.tensor(info->name),
+                         runtime::contiguous_strides(call.tensor(info->name).shape), start);
         launch_with(call, pass, {&copy});
         expect_bits(call, expected, fmt::format("{} from element {}", info->name, start));
         EXPECT_TRUE(copy.gaps_untouched()) << info->name;
@@ -203,7 +213,8 @@ TEST(Layouts, T047T048Widths) {
   for (const int64_t dim : {16, 48, 112, 256}) check({}, dim);
   for (const int64_t dim : {100, 120}) check({{"schedule", "threads=128"}}, dim);
   for (const char* dim : {"127", "8", "260"})
-    EXPECT_THAT(failure_of([&] { EmulatedProgram(weighted, {{"dim", dim}}); }), AllOf(HasSubstr("dim"), HasSubstr("multiple of 4 from 16 to 256")));
+    EXPECT_THAT(failure_of([&] { EmulatedProgram(weighted, {{"dim", dim}}); }),
+                AllOf(HasSubstr("dim"), HasSubstr("multiple of 4 from 16 to 256")));
 }
 
 TEST(Layouts, T049ColumnsOfWiderRows) {
@@ -216,7 +227,8 @@ TEST(Layouts, T049ColumnsOfWiderRows) {
       call.prepare(pass);
       std::vector<StridedCopy> copies;
       for (const runtime::TensorInfo* info : tensors_of(call, pass))
-        if (call.tensor(info->name).shape.size() == 4) copies.emplace_back(info->name, call.tensor(info->name), runtime::Dims{T * H * wide, H * wide, wide, 1});
+        if (call.tensor(info->name).shape.size() == 4)
+          copies.emplace_back(info->name, call.tensor(info->name), runtime::Dims{T * H * wide, H * wide, wide, 1});
       std::vector<StridedCopy*> pointers;
       for (StridedCopy& copy : copies) pointers.push_back(&copy);
       launch_with(call, pass, pointers);
@@ -259,7 +271,11 @@ TEST(Layouts, T050HeadsThatShareAKey) {
     call.kernel(Pass::bwd).launch(refs, problem);
   }
   expect_bits(call, expected, "a shared key");
-  EXPECT_THAT(failure_of([] { EmulatedProgram([](Spec& s, const Options&, Axis t, Axis h, Axis d) { s.output("y", sum(s.input("x", {t, h, d}), h)); }); }),
+  EXPECT_THAT(failure_of([] {
+                EmulatedProgram([](Spec& s, const Options&, Axis t, Axis h, Axis d) {
+                  s.output("y", sum(s.input("x", {t, h, d}), h));
+                });
+              }),
               AllOf(HasSubstr("head axis"), HasSubstr("layouts_kda_k1.cpp")));
 }
 
@@ -287,12 +303,16 @@ TEST(Layouts, T061GradientsInMemoryOfInputs) {
   const auto before = call.tensors();
   for (const auto& [output, input] : {std::pair("dq", "q"), {"dg_raw", "g_raw"}, {"dk", "dk"}, {"dv", "dk"}}) {
     std::vector<runtime::TensorRef> refs;
-    for (const runtime::TensorInfo* info : tensors_of(call, Pass::bwd)) refs.push_back(runtime::ref(info->name, call.tensor(info->name)));
+    for (const runtime::TensorInfo* info : tensors_of(call, Pass::bwd))
+      refs.push_back(runtime::ref(info->name, call.tensor(info->name)));
     for (runtime::TensorRef& ref : refs)
       if (ref.name == output && std::string(output) != input) ref.data = call.tensor(input).data.data();
     const std::string failure = failure_of([&] { call.kernel(Pass::bwd).launch(refs, call.problem()); });
-    if (std::string(output) == input) EXPECT_EQ(failure, "");
-    else EXPECT_THAT(failure, AllOf(HasSubstr(output), HasSubstr(input)));
-    for (const char* name : {"q", "k", "g_raw", "dq_d"}) EXPECT_EQ(call.tensor(name).data, before.at(name).data) << name;
+    if (std::string(output) == input)
+      EXPECT_EQ(failure, "");
+    else
+      EXPECT_THAT(failure, AllOf(HasSubstr(output), HasSubstr(input)));
+    for (const char* name : {"q", "k", "g_raw", "dq_d"})
+      EXPECT_EQ(call.tensor(name).data, before.at(name).data) << name;
   }
 }

@@ -28,7 +28,8 @@ struct Row {
 };
 Row reference(const Call& call, int64_t row, int64_t h, int64_t dim, Epsilon where) {
   double squares = 0, along = 0;
-  for (int64_t d = 0; d < dim; ++d) squares += std::pow(call("x", row, h, d), 2), along += call("x", row, h, d) * call("dy", row, h, d);
+  for (int64_t d = 0; d < dim; ++d)
+    squares += std::pow(call("x", row, h, d), 2), along += call("x", row, h, d) * call("dy", row, h, d);
   const double n = std::sqrt(squares);
   double scale = 1 / std::sqrt(squares + 1e-6), slope = -std::pow(scale, 3);  // dx = scale dy + slope <x, dy> x
   if (where == Epsilon::at_least) scale = 1 / std::max(n, 1e-6), slope = n > 1e-6 ? -std::pow(n, -3) : 0;
@@ -53,7 +54,9 @@ TEST(Norms, T015ZeroRows) {
   for (const Epsilon where : {Epsilon::inside, Epsilon::at_least}) {
     EmulatedProgram program(norm(where), precise);
     Call call(program, {1, 8, 1});
-    call.set("x", [](const At& at) { return at.row == 3 ? 0 : std::sin(static_cast<double>(at.row * 64 + at.d)); }).forward().backward();
+    call.set("x", [](const At& at) { return at.row == 3 ? 0 : std::sin(static_cast<double>(at.row * 64 + at.d)); })
+        .forward()
+        .backward();
     for (int64_t row = 0; row < 8; ++row) {
       const Row expected = reference(call, row, 0, 64, where);
       EXPECT_TRUE(relative_rms(row_of(call, "y", row, 0, 64), expected.y) <= 1e-6) << row;
@@ -69,7 +72,11 @@ TEST(Norms, T016EpsilonStandsWhereItIsWritten) {
   for (const Epsilon where : {Epsilon::inside, Epsilon::outside}) {
     EmulatedProgram program(norm(where), precise);
     Call call(program, {1, 3, 1});
-    call.set("x", [](const At& at) { return std::pow(10.0, -2 - static_cast<double>(at.row)) * (at.d % 2 ? 0.125 : -0.125); }).forward().backward();
+    call.set(
+            "x",
+            [](const At& at) { return std::pow(10.0, -2 - static_cast<double>(at.row)) * (at.d % 2 ? 0.125 : -0.125); })
+        .forward()
+        .backward();
     for (int64_t row = 0; row < 3; ++row) {
       double length = 0;
       for (const double y : row_of(call, "y", row, 0, 64)) length += y * y;
@@ -92,7 +99,9 @@ TEST(Norms, T017T018SquareRootsAtZero) {
       },
       precise);
   Call call(program, {1, 3, 1});  // rows: zero, (1e-30, 0), (3, 4)
-  call.set("x", [](const At& at) { return at.row == 0 || at.d > 1 ? 0 : at.row == 1 ? (at.d == 0 ? 1e-30 : 0) : at.d == 0 ? 3.0 : 4.0; });
+  call.set("x", [](const At& at) {
+    return at.row == 0 || at.d > 1 ? 0 : at.row == 1 ? (at.d == 0 ? 1e-30 : 0) : at.d == 0 ? 3.0 : 4.0;
+  });
   call.set("y", [](const At& at) { return at.row == 2 ? 1 : 0.5; }).set("z", 0.5);
   for (const char* name : {"dguarded", "dchosen", "dsquared"}) call.set(name, 1);
   call.forward().backward();
@@ -112,7 +121,9 @@ TEST(Norms, T017T018SquareRootsAtZero) {
 TEST(Norms, T019RadialPartOfTheGradient) {
   EmulatedProgram program(norm(Epsilon::inside), {{"dim", "128"}, {"grads", "f32"}});  // x and y in bf16
   Call call(program, {1, 2, 1});
-  call.set("x", [](const At& at) { return (at.row == 0 ? 0.1 : 0.01) * std::sqrt(2 / 128.0) * std::sin(0.7 * static_cast<double>(at.d + 1)); });
+  call.set("x", [](const At& at) {
+    return (at.row == 0 ? 0.1 : 0.01) * std::sqrt(2 / 128.0) * std::sin(0.7 * static_cast<double>(at.d + 1));
+  });
   call.prepare(Pass::bwd);
   call.set("dy", [&](const At& at) { return call("x", at.row, 0, at.d) * 16; }).backward();  // along y, exactly
   for (int64_t row = 0; row < 2; ++row) {

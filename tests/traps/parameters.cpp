@@ -21,8 +21,10 @@ TEST(Parameters, T021ExponentialsOfParameters) {
       precise);
   constexpr double largest = std::numeric_limits<float>::max();
   const auto expect_near = [&](double value, double reference, const std::string& where) {
-    if (std::abs(reference) > largest) EXPECT_EQ(value, std::copysign(INFINITY, reference)) << where;
-    else EXPECT_NEAR(value, reference, 1e-41 + 1e-5 * std::abs(reference)) << where;
+    if (std::abs(reference) > largest)
+      EXPECT_EQ(value, std::copysign(INFINITY, reference)) << where;
+    else
+      EXPECT_NEAR(value, reference, 1e-41 + 1e-5 * std::abs(reference)) << where;
   };
   for (const double A_log : {-100, -30, 30, 88})
     for (const double x : {-50.0, 0.0, 1.0, 0.25}) {
@@ -42,7 +44,8 @@ TEST(Parameters, T021ExponentialsOfParameters) {
 }
 
 TEST(Parameters, T023ScalarOfAMillionElements) {
-  EmulatedProgram program([](Spec& s, const Options&, Axis t, Axis h, Axis d) { s.output("y", s.param("a", {}) * s.input("x", {t, h, d})); },
+  EmulatedProgram program([](Spec& s, const Options&, Axis t, Axis h,
+                             Axis d) { s.output("y", s.param("a", {}) * s.input("x", {t, h, d})); },
                           {{"dim", "256"}, {"dtype", "f32"}, {"out", "f32"}, {"grads", "f32"}});
   Call call(program, {1, 4000, 1});
   call.set("dy", 1).backward();
@@ -91,7 +94,8 @@ TEST(Parameters, T026OrdersOfThreadsAndBlocksChangeNoBit) {
   const auto first = call.tensors();
   for (unsigned order = 2; order <= 20; ++order) {
     call.backward(order);
-    for (const std::string& name : call.outputs(Pass::bwd)) ASSERT_EQ(call.tensor(name).data, first.at(name).data) << name << " order " << order;
+    for (const std::string& name : call.outputs(Pass::bwd))
+      ASSERT_EQ(call.tensor(name).data, first.at(name).data) << name << " order " << order;
   }
 }
 #endif

@@ -38,7 +38,8 @@ TEST(Promises, T004ValuesOutsideTheBoundsAreRefused) {
   a.set(3, -5), a.set(4, nan_value);
   EXPECT_EQ(refusal(Place::cpu), "");
   a.set(19 * 16 + 1, 0.5);
-  for (const Place place : {Place::cpu, Place::emulator}) EXPECT_THAT(refusal(place), AllOf(HasSubstr("\"a\""), HasSubstr("0.5 at element 305"), HasSubstr("-5 to 0")));
+  for (const Place place : {Place::cpu, Place::emulator})
+    EXPECT_THAT(refusal(place), AllOf(HasSubstr("\"a\""), HasSubstr("0.5 at element 305"), HasSubstr("-5 to 0")));
   a.set(19 * 16 + 1, 0), w.set(15, -1.5);
   EXPECT_THAT(refusal(Place::cpu), AllOf(HasSubstr("\"w\""), HasSubstr("-1.5 at element 15")));
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Derivatives of specs that a user may write: T051, T055, T058, T059, T062-T065 of docs/traps.md. One spec has them all: each
-// output is looked at alone, with the cotangents of the others 0.
+// Derivatives of specs that a user may write: T051, T055, T058, T059, T062-T065 of docs/traps.md. One spec has them
+// all: each output is looked at alone, with the cotangents of the others 0.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -21,7 +21,8 @@ Value running_product(Value y, Axis t) {
 EmulatedProgram& zoo() {
   static EmulatedProgram program(
       [](Spec& s, const Options&, Axis t, Axis h, Axis d) {
-        Value x = s.input("x", {t, h, d}), y = s.input("y", {t, h, d}), z = s.input("z", {t, h, d}), a = s.param("a", {h});
+        Value x = s.input("x", {t, h, d}), y = s.input("y", {t, h, d}), z = s.input("z", {t, h, d}),
+              a = s.param("a", {h});
         s.output("loop", 3.0 * a + total(0.5 * a + 0.0 * x, t));
         Value chain = x;
         for (int i = 0; i < 3; ++i) chain = chain * chain;
@@ -40,12 +41,15 @@ EmulatedProgram& zoo() {
   return program;
 }
 
-const std::vector<std::string> outputs{"loop", "chain", "squared", "largest", "smallest", "positive", "clamped", "strided", "product", "norm", "column"};
+const std::vector<std::string> outputs{"loop",    "chain",   "squared", "largest", "smallest", "positive",
+                                       "clamped", "strided", "product", "norm",    "column"};
 
 /// The call with the cotangent of one output given and the others 0, after both passes.
 class Alone {
  public:
-  Alone(const std::string& output, int64_t rows, const std::function<void(Call&)>& set, const Fill& cotangent = [](const At&) { return 1.0; })
+  Alone(
+      const std::string& output, int64_t rows, const std::function<void(Call&)>& set,
+      const Fill& cotangent = [](const At&) { return 1.0; })
       : call(zoo(), {1, rows, 1}) {
     for (const std::string& name : outputs) call.set("d" + name, 0);
     set(call);
@@ -110,11 +114,14 @@ TEST(UserSpecs, T062ClampPassesAtItsBounds) {
 
 TEST(UserSpecs, T063RowsThatAreReadFromAfar) {
   const Alone run("strided", 16, [](Call&) {}, [](const At& at) { return at.row == 14 ? 1 : 0; });
-  for (int64_t row = 0; row < 16; ++row) EXPECT_EQ(run.dx(row, 3), row == 14 ? 2 : row == 9 ? 3 : row == 4 ? 5 : 0) << row;
+  for (int64_t row = 0; row < 16; ++row)
+    EXPECT_EQ(run.dx(row, 3), row == 14 ? 2 : row == 9 ? 3 : row == 4 ? 5 : 0) << row;
 }
 
 TEST(UserSpecs, T064RunningProductsWithAZero) {
-  const Fill z = [](const At& at) { return at.row == 4 ? 0 : 0.5 + 0.25 * static_cast<double>((at.row * 3 + at.d) % 5); };
+  const Fill z = [](const At& at) {
+    return at.row == 4 ? 0 : 0.5 + 0.25 * static_cast<double>((at.row * 3 + at.d) % 5);
+  };
   const Alone run("product", 8, [&](Call& call) { call.set("z", z); });
   for (int64_t row = 0; row < 8; ++row)
     for (int64_t d = 0; d < 36; ++d) {

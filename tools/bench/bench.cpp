@@ -29,7 +29,8 @@ void describe_entry(runtime::CudaKernel& kernel, int ordinal, BenchRun& run) {
     if (!report.resources.entry.empty())
       run.spill_bytes = report.resources.spill_store_bytes + report.resources.spill_load_bytes;
     const int held = runtime::device_info(ordinal).threads_per_multiprocessor;
-    if (held > 0) run.occupancy = static_cast<double>(report.attributes.blocks_per_multiprocessor) * launch->block / held;
+    if (held > 0)
+      run.occupancy = static_cast<double>(report.attributes.blocks_per_multiprocessor) * launch->block / held;
   }
 }
 
@@ -68,7 +69,9 @@ BenchRun time_kernel(runtime::CudaKernel& kernel, const BenchSizes& sizes, int d
 }
 
 nlohmann::ordered_json to_json(const BenchRun& run) {
-  const auto known = [](const auto& value) { return value ? nlohmann::ordered_json(*value) : nlohmann::ordered_json(nullptr); };
+  const auto known = [](const auto& value) {
+    return value ? nlohmann::ordered_json(*value) : nlohmann::ordered_json(nullptr);
+  };
   return {{"direction", run.direction},
           {"ms", run.ms},
           {"bytes", run.bytes},
@@ -89,13 +92,13 @@ nlohmann::ordered_json to_json(const BenchRun& run) {
 }
 
 std::string to_text(const std::vector<BenchRun>& runs) {
-  std::string text = fmt::format("{:<5} {:>9} {:>9} {:>8} {:>6} {:>9} {:>9} {:>9} {:>12}  {}\n", "pass", "ms", "floor", "GB/s",
-                                 "copy", "registers", "spilled", "occupancy", "call", "schedule");
+  std::string text = fmt::format("{:<5} {:>9} {:>9} {:>8} {:>6} {:>9} {:>9} {:>9} {:>12}  {}\n", "pass", "ms", "floor",
+                                 "GB/s", "copy", "registers", "spilled", "occupancy", "call", "schedule");
   for (const BenchRun& run : runs)
-    text += fmt::format("{:<5} {:>9.4f} {:>9.4f} {:>8.0f} {:>5.1f}% {:>9} {:>9} {:>8.0f}% {:>4.1f}+{:.1f} us  {}{}\n", run.direction,
-                        run.ms, run.roofline_ms(), run.gbps(), 100 * run.gbps() / run.copy_gbps, run.registers,
-                        run.spill_bytes ? std::to_string(*run.spill_bytes) : "?", 100 * run.occupancy, run.launch.plain_us,
-                        run.launch.overhead_us(), run.config,
+    text += fmt::format("{:<5} {:>9.4f} {:>9.4f} {:>8.0f} {:>5.1f}% {:>9} {:>9} {:>8.0f}% {:>4.1f}+{:.1f} us  {}{}\n",
+                        run.direction, run.ms, run.roofline_ms(), run.gbps(), 100 * run.gbps() / run.copy_gbps,
+                        run.registers, run.spill_bytes ? std::to_string(*run.spill_bytes) : "?", 100 * run.occupancy,
+                        run.launch.plain_us, run.launch.overhead_us(), run.config,
                         run.verified && !*run.verified ? "  CHECK FAILED" : "");
   return text;
 }

@@ -15,15 +15,15 @@ namespace kdagen {
 
 struct BenchRun {
   std::string direction;
-  double ms = 0;                 ///< median of the runs, all launches of a call
-  int64_t bytes = 0;             ///< of the tensors that the kernel reads and writes, each counted once
-  double copy_gbps = 0;          ///< copy_speed() of the same process
+  double ms = 0;         ///< median of the runs, all launches of a call
+  int64_t bytes = 0;     ///< of the tensors that the kernel reads and writes, each counted once
+  double copy_gbps = 0;  ///< copy_speed() of the same process
   std::string config, text_hash;
-  int registers = 0;             ///< of the main entry
+  int registers = 0;               ///< of the main entry
   std::optional<int> spill_bytes;  ///< loads and stores; unknown when the driver finished PTX
-  double occupancy = 0;          ///< resident threads of the main entry, of what a multiprocessor can hold
-  LaunchCost launch;             ///< of one tile
-  std::optional<bool> verified;  ///< whether a check of the same text passed; unknown when none was made
+  double occupancy = 0;            ///< resident threads of the main entry, of what a multiprocessor can hold
+  LaunchCost launch;               ///< of one tile
+  std::optional<bool> verified;    ///< whether a check of the same text passed; unknown when none was made
 
   double gbps() const { return static_cast<double>(bytes) / ms * 1e-6; }
   double roofline_ms() const { return static_cast<double>(bytes) / copy_gbps * 1e-6; }

@@ -38,7 +38,8 @@ runtime::Problem problem_of(const BenchSizes& sizes) {
     problem.sequences = static_cast<int64_t>(sizes.seqlens.size());
     problem.offsets = runtime::OffsetType::i32;
   }
-  if (runtime::is_empty(problem)) throw UsageError("there is nothing to measure: batch, tokens and heads must be 1 or more");
+  if (runtime::is_empty(problem))
+    throw UsageError("there is nothing to measure: batch, tokens and heads must be 1 or more");
   return problem;
 }
 
@@ -51,7 +52,8 @@ void Patterns::fill(runtime::DeviceBuffer& buffer, const runtime::TensorInfo& in
   for (int64_t at = 0; at < bytes; at += step) buffer.upload(pattern.data.data(), std::min(step, bytes - at), at);
 }
 
-DeviceCall::DeviceCall(const runtime::Manifest& manifest, const BenchSizes& sizes, int ordinal, Patterns& patterns, bool share)
+DeviceCall::DeviceCall(const runtime::Manifest& manifest, const BenchSizes& sizes, int ordinal, Patterns& patterns,
+                       bool share)
     : problem_(problem_of(sizes)), ordinal_(ordinal) {
   if (!sizes.seqlens.empty()) set_offsets(sizes.seqlens, ordinal);
   runtime::check_problem(manifest, problem_);
@@ -82,12 +84,15 @@ void DeviceCall::set_offsets(const std::vector<int64_t>& lengths, int ordinal) {
   problem_.cu_seqlens = offsets_.data();
 }
 
-void DeviceCall::add(const runtime::Manifest& manifest, const runtime::TensorInfo& info, int ordinal, Patterns& patterns, bool share) {
+void DeviceCall::add(const runtime::Manifest& manifest, const runtime::TensorInfo& info, int ordinal,
+                     Patterns& patterns, bool share) {
   const runtime::Dims shape = runtime::tensor_shape(manifest, info, problem_);
   const int64_t elements = runtime::element_count(shape), bytes = elements * runtime::size_of(info.dtype);
   if (share && !info.may_alias.empty()) {
-    const auto input = std::find_if(tensors_.begin(), tensors_.end(), [&](const auto& t) { return t.name == info.may_alias; });
-    const bool taken = std::count_if(tensors_.begin(), tensors_.end(), [&](const auto& t) { return t.data == input->data; }) > 1;
+    const auto input =
+        std::find_if(tensors_.begin(), tensors_.end(), [&](const auto& t) { return t.name == info.may_alias; });
+    const bool taken =
+        std::count_if(tensors_.begin(), tensors_.end(), [&](const auto& t) { return t.data == input->data; }) > 1;
     if (!taken) {  // by another output that repeats it
       tensors_.push_back({info.name, input->data, info.dtype, shape, input->strides, ordinal});
       bytes_ -= bytes;
@@ -95,9 +100,12 @@ void DeviceCall::add(const runtime::Manifest& manifest, const runtime::TensorInf
     }
   }
   memory_.emplace_back(ordinal, std::max<int64_t>(bytes, 1));
-  if (info.direction == runtime::Direction::in) patterns.fill(memory_.back(), info, elements);
-  else outputs_.emplace_back(info.name, memory_.size() - 1);
-  tensors_.push_back({info.name, memory_.back().data(), info.dtype, shape, runtime::contiguous_strides(shape), ordinal});
+  if (info.direction == runtime::Direction::in)
+    patterns.fill(memory_.back(), info, elements);
+  else
+    outputs_.emplace_back(info.name, memory_.size() - 1);
+  tensors_.push_back(
+      {info.name, memory_.back().data(), info.dtype, shape, runtime::contiguous_strides(shape), ordinal});
   bytes_ += bytes;
 }
 

@@ -19,8 +19,8 @@ struct BenchSizes {
 /// Without offsets in memory. UsageError for sizes that do not pass.
 runtime::Problem problem_of(const BenchSizes& sizes);
 
-/// What tensors are filled with: N(0,1), parameters N(0,1)/2; row exponents are 0. A tensor of the same name and size is
-/// always filled alike, a large one by repeating a piece.
+/// What tensors are filled with: N(0,1), parameters N(0,1)/2; row exponents are 0. A tensor of the same name and size
+/// is always filled alike, a large one by repeating a piece.
 class Patterns {
  public:
   void fill(runtime::DeviceBuffer& buffer, const runtime::TensorInfo& info, int64_t elements);
@@ -39,7 +39,8 @@ class DeviceCall {
 
   /// `share`: an output that repeats an input unchanged is in the input's memory, as a caller without other use for it
   /// would have it: neither is moved.
-  DeviceCall(const runtime::Manifest& manifest, const BenchSizes& sizes, int ordinal, Patterns& patterns, bool share = true);
+  DeviceCall(const runtime::Manifest& manifest, const BenchSizes& sizes, int ordinal, Patterns& patterns,
+             bool share = true);
 
   /// Of the tensors that a kernel reads and writes, each counted once.
   int64_t bytes() const { return bytes_; }
@@ -53,7 +54,8 @@ class DeviceCall {
 
  private:
   void set_offsets(const std::vector<int64_t>& lengths, int ordinal);
-  void add(const runtime::Manifest& manifest, const runtime::TensorInfo& info, int ordinal, Patterns& patterns, bool share);
+  void add(const runtime::Manifest& manifest, const runtime::TensorInfo& info, int ordinal, Patterns& patterns,
+           bool share);
 
   runtime::Problem problem_;
   std::vector<runtime::DeviceBuffer> memory_;  // of the tensors that have their own, in order

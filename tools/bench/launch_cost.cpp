@@ -53,12 +53,14 @@ LaunchCost launch_cost(runtime::CudaKernel& kernel, int device_ordinal) {
   options.compiler = runtime::default_cuda_compiler();
   options.kernel = manifest.kernel;
   options.newer_device = true;
-  const runtime::CompiledText compiled = runtime::compile(kernel.text(), runtime::device_info(device_ordinal).arch, options);
+  const runtime::CompiledText compiled =
+      runtime::compile(kernel.text(), runtime::device_info(device_ordinal).arch, options);
   runtime::LoadedModule module(device_ordinal, compiled.image, manifest.kernel);
-  const runtime::LaunchPlan plan(manifest, call.problem(), call.tensors(), bind_tensors(manifest, call.problem(), call.tensors()),
-                                 [&](const runtime::BoundTensor& tensor, int rows) {
-                                   return runtime::cuda_tensor_map(runtime::tensor_box(manifest, call.problem(), tensor, rows));
-                                 });
+  const runtime::LaunchPlan plan(
+      manifest, call.problem(), call.tensors(), bind_tensors(manifest, call.problem(), call.tensors()),
+      [&](const runtime::BoundTensor& tensor, int rows) {
+        return runtime::cuda_tensor_map(runtime::tensor_box(manifest, call.problem(), tensor, rows));
+      });
   std::vector<runtime::CudaFunction> functions;
   for (const runtime::LaunchStep& step : plan.steps)
     functions.push_back(module.prepare(step.entry, step.info->block, step.info->shared_bytes).handle);

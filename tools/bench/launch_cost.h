@@ -10,7 +10,7 @@ struct LaunchCost {
   double call_us = 0;   ///< of Kernel::launch with a workspace: microseconds of the host's time, median
   double plain_us = 0;  ///< of as many cuLaunchKernel with the same entries, grids and arguments
 
-  double load_ms = 0;   ///< of the first call: the object from the cache, into the device, launched
+  double load_ms = 0;  ///< of the first call: the object from the cache, into the device, launched
 
   double overhead_us() const { return call_us - plain_us; }
 };

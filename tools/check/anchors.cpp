@@ -18,7 +18,9 @@ int64_t width_of(const evaluator::TensorInfo& info) {
   return width;
 }
 
-bool has_feature(const evaluator::TensorInfo& info, const Shape& shape) { return info.shape.size() > 1 && info.shape.back() == shape.dim; }
+bool has_feature(const evaluator::TensorInfo& info, const Shape& shape) {
+  return info.shape.size() > 1 && info.shape.back() == shape.dim;
+}
 
 }  // namespace
 
@@ -26,7 +28,8 @@ Anchors::Anchors(kda::KernelOp forward, const Shape& shape) : shape_(shape) {
   const std::vector<evaluator::TensorInfo> infos = evaluator::tensors_of(forward, instance_of(shape));
   for (const evaluator::TensorInfo& info : infos) {
     if (info.anchor_tensor.empty()) continue;
-    auto anchor = std::find_if(infos.begin(), infos.end(), [&](const auto& other) { return other.name == info.anchor_tensor; });
+    auto anchor =
+        std::find_if(infos.begin(), infos.end(), [&](const auto& other) { return other.name == info.anchor_tensor; });
     outputs_.push_back({info, *anchor});
   }
 }
@@ -37,7 +40,8 @@ Anchors::Values Anchors::by_rows(const Output& output, const Values& anchors) co
   const std::vector<Tile> tiles = shape_.tiles();
   for (size_t n = 0; n < tiles.size(); ++n)
     for (int64_t r = 0; r < tiles[n].rows; ++r)
-      std::copy_n(&anchors.at((static_cast<int64_t>(n) * parts + r / output.anchor.every) * width), width, &rows[(tiles[n].first_row + r) * width]);
+      std::copy_n(&anchors.at((static_cast<int64_t>(n) * parts + r / output.anchor.every) * width), width,
+                  &rows[(tiles[n].first_row + r) * width]);
   return rows;
 }
 
@@ -55,7 +59,8 @@ void Anchors::restate_outputs(Tensors& tensors, const Tensors& to) const {
   for (const Output& output : outputs_) {
     auto stored = tensors.find(output.info.name), own = tensors.find(output.anchor.name);
     if (stored == tensors.end() || own == tensors.end()) continue;
-    scale(output, 1, by_rows(output, own->second.values), by_rows(output, to.at(output.anchor.name).values), stored->second.values);
+    scale(output, 1, by_rows(output, own->second.values), by_rows(output, to.at(output.anchor.name).values),
+          stored->second.values);
   }
 }
 
@@ -74,14 +79,17 @@ void Anchors::restate_cotangents(evaluator::Arrays& inputs, const Tensors& from,
     auto cotangent = inputs.find("d" + output.info.name);
     if (anchor == own.end() || cotangent == inputs.end()) continue;
     // d(stored) = d(value) * 2^-(sign * n)
-    scale(output, -1, by_rows(output, from.at(output.anchor.name).values), anchor->second.values, cotangent->second.values);
+    scale(output, -1, by_rows(output, from.at(output.anchor.name).values), anchor->second.values,
+          cotangent->second.values);
   }
 }
 
 std::vector<Verdict> Anchors::compare(const Tensors& expected, const Tensors& actual) const {
   std::vector<Verdict> verdicts;
   for (const auto& [name, reference] : expected) {
-    if (std::none_of(outputs_.begin(), outputs_.end(), [&](const Output& output) { return output.anchor.name == name; })) continue;
+    if (std::none_of(outputs_.begin(), outputs_.end(),
+                     [&](const Output& output) { return output.anchor.name == name; }))
+      continue;
     Verdict verdict;
     verdict.name = name;
     auto found = actual.find(name);
@@ -106,7 +114,8 @@ std::vector<Verdict> Anchors::compare(const Tensors& expected, const Tensors& ac
     verdict.max_rel = off == 0 ? 0 : off / largest;
     verdict.max_bound = 1 / largest;
     verdict.ok = off <= 1;
-    if (neighbours > 0) verdict.note = fmt::format("{} of {} integers are neighbours", neighbours, reference.values.size());
+    if (neighbours > 0)
+      verdict.note = fmt::format("{} of {} integers are neighbours", neighbours, reference.values.size());
     verdicts.push_back(verdict);
   }
   return verdicts;

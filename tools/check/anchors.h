@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Anchors by sub-chunk: numbers that are stored as value * 2^(sign * n), the integers n being an output of their own.
 //
-// n is rint of a sum of floats, and near a tie two programs may take neighbours; the numbers that they store then differ by
-// a factor of 2 and say the same. So outputs are compared as if both programs had stored with the anchors of the reference,
-// and each program is given cotangents of the numbers that it would have stored itself. Both change by powers of two alone.
+// n is rint of a sum of floats, and near a tie two programs may take neighbours; the numbers that they store then
+// differ by a factor of 2 and say the same. So outputs are compared as if both programs had stored with the anchors of
+// the reference, and each program is given cotangents of the numbers that it would have stored itself. Both change by
+// powers of two alone.
 #pragma once
 #include "codegen/evaluator/evaluator.h"
 #include "specs/workloads/workload.h"
@@ -19,8 +20,8 @@ class Anchors {
 
   /// Makes of `tensors`, stored with the anchors among them, what they are stored with the anchors of `to`.
   void restate_outputs(Tensors& tensors, const Tensors& to) const;
-  /// Makes of the cotangents among `inputs`, of numbers stored with the anchors of `from`, those of numbers stored with the
-  /// anchors that `kernel`, in float64, makes of the other inputs.
+  /// Makes of the cotangents among `inputs`, of numbers stored with the anchors of `from`, those of numbers stored with
+  /// the anchors that `kernel`, in float64, makes of the other inputs.
   void restate_cotangents(evaluator::Arrays& inputs, const Tensors& from, kda::KernelOp kernel) const;
   /// A verdict for each tensor of anchors: none may be off by more than 1.
   std::vector<Verdict> compare(const Tensors& expected, const Tensors& actual) const;

@@ -21,7 +21,8 @@ class SpelledOut : public Subject {
     evaluator::EvaluateOptions options;
     options.arithmetic = evaluator::Arithmetic::f32;
     options.store_rounding = true;
-    return tensors_of(evaluator::evaluate(kernel, arrays_of(inputs), instance_of(shape), options).tensors, kernel, shape);
+    return tensors_of(evaluator::evaluate(kernel, arrays_of(inputs), instance_of(shape), options).tensors, kernel,
+                      shape);
   }
 
  private:
@@ -59,7 +60,9 @@ Verdict compare(const HostTensor& expected, const HostTensor* actual) {
 
 }  // namespace
 
-std::unique_ptr<Subject> spelled_out_subject(Compilation& compilation) { return std::make_unique<SpelledOut>(compilation); }
+std::unique_ptr<Subject> spelled_out_subject(Compilation& compilation) {
+  return std::make_unique<SpelledOut>(compilation);
+}
 
 std::vector<Verdict> compare_bits(const Tensors& expected, const Tensors& actual) {
   std::vector<Verdict> verdicts;

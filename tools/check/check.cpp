@@ -31,7 +31,8 @@ class Checker {
     problem_.shape.validate();
     report_.spec = problem_.spec;
     report_.on = request.on;
-    if (!request_.forward && !request_.backward) throw UsageError("check: nothing to check; pass --pass fwd, bwd or both");
+    if (!request_.forward && !request_.backward)
+      throw UsageError("check: nothing to check; pass --pass fwd, bwd or both");
     choose_regimes();
     if (request_.backward) choose_pipeline();
     if (request_.forward || needs_forward_outputs()) forward_subject_ = make_subject(forward_);
@@ -63,8 +64,7 @@ class Checker {
   void choose_pipeline() {
     rounded_ = backward_.rounded_operands();
     const std::string pipeline = request_.pipeline.value_or(rounded_ && workload_.has_consumer() ? "bf16" : "exact");
-    if (pipeline != "exact" && pipeline != "bf16")
-      throw UsageError("--pipeline " + pipeline + ": pass exact or bf16");
+    if (pipeline != "exact" && pipeline != "bf16") throw UsageError("--pipeline " + pipeline + ": pass exact or bf16");
     if (pipeline == "bf16" && !workload_.has_consumer())
       throw UsageError("--pipeline bf16: spec " + problem_.spec + " declares no consumer; pass exact");
     consumer_.bf16_operands = pipeline == "bf16";
@@ -124,7 +124,8 @@ class Checker {
   void make_strange(const Declaration& input, HostTensor& tensor) const {
     shrink_rows(input, problem_.shape, tensor);
     const std::vector<std::string> directions = workload_.directions();
-    if (std::find(directions.begin(), directions.end(), input.name) != directions.end()) grow_rows(input, problem_.shape, tensor);
+    if (std::find(directions.begin(), directions.end(), input.name) != directions.end())
+      grow_rows(input, problem_.shape, tensor);
   }
 
   void check_regime(const std::string& regime) {
@@ -144,8 +145,8 @@ class Checker {
   }
 
   /// `actual`: what the text made of `inputs`. A faulty text has failed already.
-  void check_bits(const std::string& direction, const std::string& regime, const std::string& grads, Subject* spelled_out,
-                  const Tensors& inputs, const Tensors& actual) {
+  void check_bits(const std::string& direction, const std::string& regime, const std::string& grads,
+                  Subject* spelled_out, const Tensors& inputs, const Tensors& actual) {
     if (!spelled_out || !failure_.empty()) return;
     CheckRun run = new_run(direction, regime, grads, "text against its own operations in float32, bit for bit");
     run.outputs = compare_bits(spelled_out->run(inputs, problem_.shape), actual);
@@ -184,8 +185,8 @@ class Checker {
       for (size_t i = 0; found != rewritten.errors.end() && i < array.values.size(); ++i)
         array.values[i] += found->second.values.at(i);
     }
-    const Reference reference{tensors_of(std::move(unrewritten.tensors), kernel, problem_.shape),
-                              std::move(unrewritten.errors), {}, {}};
+    const Reference reference{
+        tensors_of(std::move(unrewritten.tensors), kernel, problem_.shape), std::move(unrewritten.errors), {}, {}};
     Tensors actual = tensors_of(std::move(rewritten.tensors), kernel, problem_.shape);
     if (direction == "fwd") anchors_.restate_outputs(actual, reference.tensors);
     ComparisonOptions options;
@@ -202,7 +203,11 @@ class Checker {
     kda::KernelOp rewritten = forward_.kernel(Stage::rewritten), unrewritten = forward_.kernel(Stage::derived);
     Evaluation rewritten_f64 = evaluate_f64(rewritten, inputs, shape, true);
     Evaluation unrewritten_f64 = evaluate_f64(unrewritten, inputs, shape, true);
-    const Reference reference{tensors_of(reference_of(rewritten_f64, unrewritten_f64, error_factor), unrewritten, shape), rewritten_f64.errors, {}, {}};
+    const Reference reference{
+        tensors_of(reference_of(rewritten_f64, unrewritten_f64, error_factor), unrewritten, shape),
+        rewritten_f64.errors,
+        {},
+        {}};
     compare_f64("fwd", regime, rewritten, std::move(rewritten_f64), std::move(unrewritten_f64));
 
     ComparisonOptions options;
@@ -212,7 +217,8 @@ class Checker {
     Tensors actual = stored(forward_outputs_);
     anchors_.restate_outputs(actual, reference.tensors);
     run.outputs = compare_outputs(problem_, workload_, reference, actual, rewritten, options);
-    for (Verdict& verdict : anchors_.compare(reference.tensors, forward_outputs_)) run.outputs.push_back(std::move(verdict));
+    for (Verdict& verdict : anchors_.compare(reference.tensors, forward_outputs_))
+      run.outputs.push_back(std::move(verdict));
     add_run(std::move(run));
     check_bits("fwd", regime, request_.options.grads, forward_bits_.get(), inputs_, forward_outputs_);
   }
@@ -239,8 +245,8 @@ class Checker {
     Tensors exponents;
     const Workload& source = strange_ ? generic_workload() : workload_;
     if (!source.has_consumer()) {
-      exponents = tensors_of(evaluator::output_exponents(forward, arrays_of(inputs_), instance_of(problem_.shape)), forward,
-                             problem_.shape);
+      exponents = tensors_of(evaluator::output_exponents(forward, arrays_of(inputs_), instance_of(problem_.shape)),
+                             forward, problem_.shape);
       consumer.exponents = &exponents;
     }
     Tensors result = store_cotangents(source.upstream(problem_, inputs_, consumer), backward, problem_);
@@ -274,8 +280,12 @@ class Checker {
     const bool rewritten_is_reference = rounded_ || !request_.options.save.empty();
     Evaluation unrewritten_f64 = evaluated(unrewritten, exact, !rounded_);
     Evaluation rewritten_f64 = evaluated(rewritten, arrays, true);
-    Reference reference{tensors_of(rewritten_is_reference ? rewritten_f64.tensors : reference_of(rewritten_f64, unrewritten_f64, error_factor), rewritten, shape),
-                        rewritten_f64.errors, {}, {}};
+    Reference reference{tensors_of(rewritten_is_reference ? rewritten_f64.tensors
+                                                          : reference_of(rewritten_f64, unrewritten_f64, error_factor),
+                                   rewritten, shape),
+                        rewritten_f64.errors,
+                        {},
+                        {}};
     if (rewritten_is_reference) rewritten_f64 = evaluated(rewritten, exact, !rounded_);
     compare_f64("bwd", regime, rewritten, std::move(rewritten_f64), std::move(unrewritten_f64));
     reference.terms = workload_.parameter_terms(problem_, inputs_, reference.tensors, Oracle::kernel);
@@ -309,8 +319,7 @@ class Checker {
   void judge_gradients(const std::string& grads, const Tensors& actual, const Reference& reference,
                        const ComparisonOptions& options) {
     CheckRun run = new_run("bwd", options.regime, grads, subject_name() + " against float64");
-    run.outputs =
-        compare_outputs(problem_, workload_, reference, actual, backward_.kernel(Stage::rewritten), options);
+    run.outputs = compare_outputs(problem_, workload_, reference, actual, backward_.kernel(Stage::rewritten), options);
     add_run(std::move(run));
   }
 
@@ -353,8 +362,8 @@ class Checker {
   const Anchors anchors_;
   std::vector<std::string> regimes_;
   bool rounded_ = false;
-  /// No draw of the workload: some rows of the inputs are near zero, to show what an epsilon under a root does, and every
-  /// cotangent is noise, where a consumer may have no use for some outputs (the state after the last tile).
+  /// No draw of the workload: some rows of the inputs are near zero, to show what an epsilon under a root does, and
+  /// every cotangent is noise, where a consumer may have no use for some outputs (the state after the last tile).
   bool strange_ = false;
   ConsumerOptions consumer_;
   std::unique_ptr<Subject> forward_subject_, f32_subject_, stored_subject_;

@@ -5,8 +5,8 @@
 //                   program in float32 against float64 within the bounds of tools/judge
 //   emulator, cuda  the same, with the emitted text in place of the float32 evaluator, run twice to the same bits
 //
-// Backward passes are judged twice, with f32 gradients and in the dtype asked for; with rounded operands also end to end
-// against the exact gradient of consumer(forward(inputs)).
+// Backward passes are judged twice, with f32 gradients and in the dtype asked for; with rounded operands also end to
+// end against the exact gradient of consumer(forward(inputs)).
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -29,12 +29,12 @@ struct CheckRequest {
   std::string graph;  ///< JSON of the spec under its options
   CompileOptions options;
   bool forward = true, backward = true;
-  std::string on = "cpu";             ///< cpu, emulator or cuda
-  std::optional<std::string> regime;  ///< all that the workload declares if not set
+  std::string on = "cpu";               ///< cpu, emulator or cuda
+  std::optional<std::string> regime;    ///< all that the workload declares if not set
   std::optional<std::string> pipeline;  ///< exact or bf16; by the operand rule if not set
   double do_scale = 1;
   uint64_t seed = 1;
-  Shape shape;  ///< chunk and dim are the graph's
+  Shape shape;                      ///< chunk and dim are the graph's
   bool leave_out_optional = false;  ///< optional inputs are not given
   /// Builds what runs a compiled pass; needed unless on cpu. Throws what emission and compilation throw.
   std::function<std::unique_ptr<Subject>(Compilation&)> emit;

@@ -25,7 +25,7 @@ Place place_of(const Shape& shape, const Declaration& tensor) {
   if (tensor.has(AxisRole::feature)) place.layout.width = shape.dim;
   const int64_t row = place.layout.heads * place.layout.width;
   if (!tensor.has(AxisRole::head)) place.layout.width = std::max<int64_t>(1, element_count(dense_shape(tensor, shape)));
-  place.unread_from = place.per_chunk ? static_cast<int64_t>(shape.tiles().size()) * row
+  place.unread_from = place.per_chunk              ? static_cast<int64_t>(shape.tiles().size()) * row
                       : tensor.has(AxisRole::rows) ? (shape.rows() - shape.dead_rows) * row
                                                    : row;
   return place;
@@ -96,9 +96,12 @@ class Comparator {
     auto terms = reference_.terms.find(name);
     if (terms == reference_.terms.end()) return;
     auto base = base_bounds_.find(terms->second.summed);
-    if (declared.terms_factor) criteria.terms_factor = {*declared.terms_factor};
-    else if (base != base_bounds_.end()) criteria.terms_factor = base->second;
-    else return;
+    if (declared.terms_factor)
+      criteria.terms_factor = {*declared.terms_factor};
+    else if (base != base_bounds_.end())
+      criteria.terms_factor = base->second;
+    else
+      return;
     if (!declared.terms_factor)
       for (double& factor : criteria.terms_factor) factor *= terms_deviations;
     criteria.terms = &terms->second.root_sum_square;

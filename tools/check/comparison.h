@@ -2,8 +2,8 @@
 // All outputs of a pass against their references: chooses each output's rule.
 #pragma once
 #include "codegen/evaluator/evaluator.h"
-#include "tools/judge/report.h"
 #include "specs/workloads/workload.h"
+#include "tools/judge/report.h"
 
 namespace kdagen {
 
@@ -19,8 +19,8 @@ struct Reference {
 struct ComparisonOptions {
   Oracle oracle = Oracle::kernel;
   std::string regime;
-  double factor = 1;               ///< K
-  std::string storage;             ///< what the values went through; empty: each tensor's declared dtype
+  double factor = 1;                          ///< K
+  std::string storage;                        ///< what the values went through; empty: each tensor's declared dtype
   const ConsumerOptions* consumer = nullptr;  ///< set: the workload's own bounds count
 };
 

@@ -37,14 +37,16 @@ Shape small_shape(const Shape& shape) {
 
 }  // namespace
 
-std::vector<Verdict> compare_with_differences(const CheckRequest& request, kda::KernelOp forward, const Problem& problem,
-                                              const Workload& workload, const std::string& regime) {
+std::vector<Verdict> compare_with_differences(const CheckRequest& request, kda::KernelOp forward,
+                                              const Problem& problem, const Workload& workload,
+                                              const std::string& regime) {
   CompileOptions options;
   options.operands = request.options.operands;
   Compilation backward(request.graph, Direction::bwd, options);
   Problem small = problem;
   small.shape = small_shape(problem.shape);
-  for (Declaration& input : small.inputs) input.dtype = "f64";  // numbers of a narrow type sit on kinks, such as a clamp's ends
+  for (Declaration& input : small.inputs)
+    input.dtype = "f64";  // numbers of a narrow type sit on kinks, such as a clamp's ends
   const evaluator::Instance instance = instance_of(small.shape);
   const Tensors inputs = workload.inputs(small, regime, request.seed);
   const evaluator::Arrays arrays = arrays_of(inputs);

@@ -16,9 +16,9 @@ struct Evaluation {
 
 Evaluation evaluate_f64(kda::KernelOp kernel, const evaluator::Arrays& inputs, const Shape& shape, bool obey_rounds);
 
-/// What float32 is judged against: the unrewritten program, an oracle of its own, as far as float64 computes it well enough
-/// (1 - s of a saturated sigmoid has no digits left). Where its rounding in float64 comes near the bound for float32,
-/// `factor` times the analysis, the rewritten program stands in.
+/// What float32 is judged against: the unrewritten program, an oracle of its own, as far as float64 computes it well
+/// enough (1 - s of a saturated sigmoid has no digits left). Where its rounding in float64 comes near the bound for
+/// float32, `factor` times the analysis, the rewritten program stands in.
 evaluator::Arrays reference_of(const Evaluation& rewritten, const Evaluation& unrewritten, double factor);
 
 }  // namespace kdagen

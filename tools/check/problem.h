@@ -25,12 +25,12 @@ evaluator::Arrays arrays_of(const Tensors& tensors);
 /// Canonical tensors with the names and dtypes of `kernel`'s outputs.
 Tensors tensors_of(evaluator::Arrays arrays, kda::KernelOp kernel, const Shape& shape);
 
-/// Every third row of an input that has rows and features times 2^-13, if its bounds allow it: the squared norm of a row of
-/// 128 normal numbers is then near 1e-6.
+/// Every third row of an input that has rows and features times 2^-13, if its bounds allow it: the squared norm of a
+/// row of 128 normal numbers is then near 1e-6.
 void shrink_rows(const Declaration& declaration, const Shape& shape, HostTensor& tensor);
 
-/// Every third row, none of shrink_rows's, times 2^66: then its squares sum up to more than a float holds. Nothing changes
-/// where the storage or the bounds have no such numbers.
+/// Every third row, none of shrink_rows's, times 2^66: then its squares sum up to more than a float holds. Nothing
+/// changes where the storage or the bounds have no such numbers.
 void grow_rows(const Declaration& declaration, const Shape& shape, HostTensor& tensor);
 
 /// NaN wherever no sequence reads: rows after the last offset and surplus tiles.

@@ -9,8 +9,8 @@
 
 namespace kdagen {
 
-/// Whether the pass gets through `check` on a device at the default check size, in the workload's first regime. `emit` and
-/// `given_text`: of CheckRequest.
+/// Whether the pass gets through `check` on a device at the default check size, in the workload's first regime. `emit`
+/// and `given_text`: of CheckRequest.
 bool passes_quick_check(const std::string& graph, const CompileOptions& options, Direction direction,
                         std::function<std::unique_ptr<Subject>(Compilation&)> emit, bool given_text = false);
 

@@ -20,7 +20,8 @@ class EvaluatedSubject : public Subject {
   Tensors run(const Tensors& inputs, const Shape& shape) override {
     evaluator::EvaluateOptions options;
     options.arithmetic = evaluator::Arithmetic::f32;
-    return tensors_of(evaluator::evaluate(kernel_, arrays_of(inputs), instance_of(shape), options).tensors, kernel_, shape);
+    return tensors_of(evaluator::evaluate(kernel_, arrays_of(inputs), instance_of(shape), options).tensors, kernel_,
+                      shape);
   }
 
  private:
@@ -63,9 +64,11 @@ class EmittedSubject : public Subject {
       launch(again, shape, order);
       for (const auto& [name, buffer] : first)
         if (buffer.data != again.at(name).data)
-          throw CheckError(fmt::format("{}: {} differs between two runs of the same text on the same input{}",
-                                       kernel_->manifest().kernel, name,
-                                       is_unlike(order) ? ", the second with another alignment and width of offsets, and outputs in the memory of inputs they repeat" : ""));
+          throw CheckError(fmt::format(
+              "{}: {} differs between two runs of the same text on the same input{}", kernel_->manifest().kernel, name,
+              is_unlike(order)
+                  ? ", the second with another alignment and width of offsets, and outputs in the memory of inputs they repeat"
+                  : ""));
     }
   }
 
@@ -74,13 +77,13 @@ class EmittedSubject : public Subject {
   CallersMemory memory(unsigned order) const {
     using runtime::OffsetType;
     if (!is_unlike(order)) return memory_;
-    return {memory_.offsets == OffsetType::i32 ? OffsetType::i64 : OffsetType::i32, memory_.base_offset == 0 ? 1 : 0, !memory_.shared};
+    return {memory_.offsets == OffsetType::i32 ? OffsetType::i64 : OffsetType::i32, memory_.base_offset == 0 ? 1 : 0,
+            !memory_.shared};
   }
 
   TensorBuffers fill_buffers(const Tensors& inputs, const Shape& shape) const {
     const runtime::Manifest& manifest = kernel_->manifest();
-    const runtime::Problem problem =
-        runtime_problem(shape, shape.packed ? &shape : nullptr, runtime::OffsetType::i32);
+    const runtime::Problem problem = runtime_problem(shape, shape.packed ? &shape : nullptr, runtime::OffsetType::i32);
     TensorBuffers buffers;
     for (const runtime::TensorInfo& info : manifest.tensors) {
       const bool input = info.direction == runtime::Direction::in;

@@ -27,7 +27,8 @@ struct Arguments {
 };
 
 /// The text that is measured: emitted, or --source's.
-emit::Emitted text_for(Compilation& compilation, const Arguments& arguments, const std::string& schedule, const std::string& arch) {
+emit::Emitted text_for(Compilation& compilation, const Arguments& arguments, const std::string& schedule,
+                       const std::string& arch) {
   emit::Emitted emitted = emit_kernel_as(compilation, schedule, arch);
   if (!arguments.source.empty()) {
     emitted.text = read_source(arguments.source);
@@ -42,7 +43,8 @@ bool verify(const Arguments& arguments, Direction direction, const std::string& 
   const std::string graph = arguments.spec.graph(options);
   const auto subject = [&](Compilation& compilation) {
     const bool measured = compilation.direction() == direction;
-    const emit::Emitted emitted = measured ? text_for(compilation, arguments, schedule, arch) : emit_kernel(compilation, arch);
+    const emit::Emitted emitted =
+        measured ? text_for(compilation, arguments, schedule, arch) : emit_kernel(compilation, arch);
     return emitted_subject(runtime::make_cuda_kernel(emitted.text, emitted.manifest), device_ordinal);
   };
   return passes_quick_check(graph, options, direction, subject, !arguments.source.empty());
@@ -77,23 +79,33 @@ int run(Arguments arguments) {
     verified = verified && run.verified.value_or(true);
     list.push_back(to_json(run));
   }
-  if (arguments.json) fmt::print("{}\n", nlohmann::ordered_json{{"spec", arguments.spec.spec}, {"runs", list}}.dump(2));
-  else fmt::print("{}\nplain copy: {:.0f} GB/s read and written; floor: the time of a copy of as many bytes; call: the host's time "
-                  "for the bare launches of a call + for its checks and arguments\n", to_text(runs), copy);
+  if (arguments.json)
+    fmt::print("{}\n", nlohmann::ordered_json{{"spec", arguments.spec.spec}, {"runs", list}}.dump(2));
+  else
+    fmt::print(
+        "{}\nplain copy: {:.0f} GB/s read and written; floor: the time of a copy of as many bytes; call: the host's time "
+        "for the bare launches of a call + for its checks and arguments\n",
+        to_text(runs), copy);
   return verified ? 0 : 1;
 }
 }  // namespace
 
 void add_bench(CLI::App& app, Action& chosen) {
   auto arguments = std::make_shared<Arguments>();
-  CLI::App* command = add_command(app, "bench", "time on a device, against a plain copy", chosen, [arguments] { return run(*arguments); });
+  CLI::App* command = add_command(app, "bench", "time on a device, against a plain copy", chosen,
+                                  [arguments] { return run(*arguments); });
   arguments->spec.add_to(*command, true, "both", true);
   command->add_option("--on", arguments->on, "cuda")->check(CLI::IsMember({"cuda"}))->required();
   command->add_option("--tokens", arguments->tokens, "tokens a batch row (8192)")->check(CLI::PositiveNumber);
   command->add_option("--heads", arguments->sizes.heads, "heads")->check(CLI::PositiveNumber)->capture_default_str();
-  command->add_option("--batch", arguments->sizes.batch, "batch rows")->check(CLI::PositiveNumber)->capture_default_str();
-  command->add_option("--seqlens", arguments->sizes.seqlens, "lengths of packed sequences: 16,33,0,7")->delimiter(',')->check(CLI::NonNegativeNumber);
-  command->add_option("--source", arguments->source, "measure this text in place of the emitted one")->check(CLI::ExistingFile);
+  command->add_option("--batch", arguments->sizes.batch, "batch rows")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  command->add_option("--seqlens", arguments->sizes.seqlens, "lengths of packed sequences: 16,33,0,7")
+      ->delimiter(',')
+      ->check(CLI::NonNegativeNumber);
+  command->add_option("--source", arguments->source, "measure this text in place of the emitted one")
+      ->check(CLI::ExistingFile);
   command->add_flag("--json", arguments->json, "as JSON");
 }
 

@@ -11,7 +11,8 @@ void add_cache(CLI::App& app, Action& chosen) {
   command->require_subcommand(1);
   add_command(*command, "list", "every entry, newest first", chosen, [] {
     for (const auto& entry : runtime::Cache::shared().list())
-      fmt::print("{}  {:<24} {:<8} {:<20} {:>9} bytes  {:.0f} s old\n", entry.digest, entry.kernel, entry.arch, entry.compiler, entry.bytes, entry.age_seconds);
+      fmt::print("{}  {:<24} {:<8} {:<20} {:>9} bytes  {:.0f} s old\n", entry.digest, entry.kernel, entry.arch,
+                 entry.compiler, entry.bytes, entry.age_seconds);
     return 0;
   });
   add_command(*command, "clear", "remove every entry", chosen, [] {

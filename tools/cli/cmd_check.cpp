@@ -28,7 +28,9 @@ struct Arguments {
   bool force = false, json = false;
 };
 
-std::string arch_of(const Arguments& arguments) { return arguments.on == "cuda" ? runtime::device_info(0).arch : "sm_90"; }
+std::string arch_of(const Arguments& arguments) {
+  return arguments.on == "cuda" ? runtime::device_info(0).arch : "sm_90";
+}
 
 /// What schedule=tuned stands for: asked once a pass, of the options as given. A check looks at variants of them.
 using Schedules = std::map<Direction, std::string>;
@@ -62,8 +64,11 @@ std::unique_ptr<Subject> emitted(Compilation& compilation, const Arguments& argu
   emit::Emitted kernel = emit_kernel_as(compilation, schedule, arch_of(arguments), arguments.force);
   const bool judged = direction_name(compilation.direction()) == arguments.spec.pass;
   if (!arguments.source.empty() && judged) kernel.text = read_source(arguments.source);
-  if (cuda) return emitted_subject(runtime::make_cuda_kernel(kernel.text, kernel.manifest), 0, arguments.orders, callers_memory(arguments));
-  return emitted_subject(runtime::make_emulated_kernel(kernel.text, kernel.manifest), -1, arguments.orders, callers_memory(arguments));
+  if (cuda)
+    return emitted_subject(runtime::make_cuda_kernel(kernel.text, kernel.manifest), 0, arguments.orders,
+                           callers_memory(arguments));
+  return emitted_subject(runtime::make_emulated_kernel(kernel.text, kernel.manifest), -1, arguments.orders,
+                         callers_memory(arguments));
 }
 
 int run(const Arguments& arguments) {
@@ -82,7 +87,8 @@ int run(const Arguments& arguments) {
   request.shape = check_shape(arguments.tokens, arguments.seqlens, arguments.batch, arguments.heads);
   check_callers_memory(arguments, request.shape);
   if (!arguments.force)
-    for (Direction direction : arguments.spec.directions()) Compilation(request.graph, direction, request.options).require_ranges();
+    for (Direction direction : arguments.spec.directions())
+      Compilation(request.graph, direction, request.options).require_ranges();
   Schedules schedules;
   if (arguments.on != "cpu") {
     schedules = tuned_schedules(arguments);
@@ -96,23 +102,38 @@ int run(const Arguments& arguments) {
 
 void add_check(CLI::App& app, Action& chosen) {
   auto arguments = std::make_shared<Arguments>();
-  CLI::App* command = add_command(app, "check", "compare what is computed with float64", chosen, [arguments] { return run(*arguments); });
+  CLI::App* command = add_command(app, "check", "compare what is computed with float64", chosen,
+                                  [arguments] { return run(*arguments); });
   arguments->spec.add_to(*command, true, "both", true);
   command->add_option("--on", arguments->on, "cpu (the float32 evaluator), emulator or cuda (the emitted text)")
-      ->check(CLI::IsMember({"cpu", "emulator", "cuda"}))->capture_default_str();
+      ->check(CLI::IsMember({"cpu", "emulator", "cuda"}))
+      ->capture_default_str();
   command->add_option("--regime", arguments->regime, "one of the workload's regimes; all by default");
-  command->add_option("--do-scale", arguments->do_scale, "size of the gradients that arrive")->check(CLI::PositiveNumber)->capture_default_str();
-  command->add_option("--pipeline", arguments->pipeline, "operands of the consumer")->check(CLI::IsMember({"exact", "bf16"}));
+  command->add_option("--do-scale", arguments->do_scale, "size of the gradients that arrive")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  command->add_option("--pipeline", arguments->pipeline, "operands of the consumer")
+      ->check(CLI::IsMember({"exact", "bf16"}));
   command->add_option("--tokens", arguments->tokens, "tokens a batch row")->check(CLI::NonNegativeNumber);
-  command->add_option("--seqlens", arguments->seqlens, "lengths of packed sequences: 16,33,0,7")->delimiter(',')->check(CLI::NonNegativeNumber);
+  command->add_option("--seqlens", arguments->seqlens, "lengths of packed sequences: 16,33,0,7")
+      ->delimiter(',')
+      ->check(CLI::NonNegativeNumber);
   command->add_option("--batch", arguments->batch, "batch rows")->check(CLI::NonNegativeNumber);
   command->add_option("--heads", arguments->heads, "heads (4)")->check(CLI::NonNegativeNumber);
-  command->add_option("--cu-seqlens", arguments->offsets, "type of the offsets of packed sequences (i32)")->check(CLI::IsMember({"i32", "i64"}));
-  command->add_option("--base-offset", arguments->base_offset, "tensors start so many bytes past an aligned address, on an element's boundary")->capture_default_str();
+  command->add_option("--cu-seqlens", arguments->offsets, "type of the offsets of packed sequences (i32)")
+      ->check(CLI::IsMember({"i32", "i64"}));
+  command
+      ->add_option("--base-offset", arguments->base_offset,
+                   "tensors start so many bytes past an aligned address, on an element's boundary")
+      ->capture_default_str();
   command->add_option("--seed", arguments->seed, "of the inputs")->capture_default_str();
-  command->add_option("--source", arguments->source, "check this text in place of the emitted one")->check(CLI::ExistingFile);
-  command->add_option("--orders", arguments->orders, "runs of a text on the same input, on the emulator each in another order of threads")
-      ->check(CLI::Range(2, 1000))->capture_default_str();
+  command->add_option("--source", arguments->source, "check this text in place of the emitted one")
+      ->check(CLI::ExistingFile);
+  command
+      ->add_option("--orders", arguments->orders,
+                   "runs of a text on the same input, on the emulator each in another order of threads")
+      ->check(CLI::Range(2, 1000))
+      ->capture_default_str();
   command->add_flag("--force", arguments->force, "also when exponents are not proven");
   command->add_flag("--json", arguments->json, "as JSON");
 }

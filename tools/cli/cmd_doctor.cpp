@@ -16,7 +16,8 @@ int print(bool json) {
   if (json) {
     nlohmann::ordered_json list = nlohmann::ordered_json::array();
     for (const auto& check : checks)
-      list.push_back({{"name", check.name}, {"ok", check.ok}, {"found", check.found}, {"how_to_get", check.how_to_get}});
+      list.push_back(
+          {{"name", check.name}, {"ok", check.ok}, {"found", check.found}, {"how_to_get", check.how_to_get}});
     const bool ok = std::all_of(checks.begin(), checks.end(), [](const auto& check) { return check.ok; });
     fmt::print("{}\n", nlohmann::ordered_json{{"ok", ok}, {"checks", list}}.dump(2));
     return 0;
@@ -31,8 +32,8 @@ int print(bool json) {
 
 void add_doctor(CLI::App& app, Action& chosen) {
   auto json = std::make_shared<bool>(false);
-  CLI::App* command =
-      add_command(app, "doctor", "what this machine has of compilers, driver and devices", chosen, [json] { return print(*json); });
+  CLI::App* command = add_command(app, "doctor", "what this machine has of compilers, driver and devices", chosen,
+                                  [json] { return print(*json); });
   command->add_flag("--json", *json, "as JSON");
 }
 

@@ -42,7 +42,10 @@ void write_file(const std::filesystem::path& path, std::string_view bytes) {
 }
 
 int run(const Arguments& arguments) {
-  struct File { std::filesystem::path name; std::string bytes; };
+  struct File {
+    std::filesystem::path name;
+    std::string bytes;
+  };
   std::vector<File> files;
   for (Direction direction : arguments.spec.directions()) {
     Compilation compilation = arguments.spec.compile(direction);
@@ -58,7 +61,8 @@ int run(const Arguments& arguments) {
       if (file.name.extension() == ".cu") fmt::print("{}", file.bytes);
     return 0;
   }
-  std::filesystem::path folder = !arguments.directory.empty() ? std::filesystem::path(arguments.directory) : generated_folder(arguments.arch);
+  std::filesystem::path folder =
+      !arguments.directory.empty() ? std::filesystem::path(arguments.directory) : generated_folder(arguments.arch);
   int code = 0;
   if (arguments.check) {
     for (const File& file : files) code |= compare(folder / file.name, file.bytes);
@@ -74,13 +78,15 @@ int run(const Arguments& arguments) {
 
 void add_emit(CLI::App& app, Action& chosen) {
   auto arguments = std::make_shared<Arguments>();
-  CLI::App* command = add_command(app, "emit", "print CUDA C++, or write it with its manifest", chosen, [arguments] { return run(*arguments); });
+  CLI::App* command = add_command(app, "emit", "print CUDA C++, or write it with its manifest", chosen,
+                                  [arguments] { return run(*arguments); });
   arguments->spec.add_to(*command, true, "both", true);
   command->add_option("--arch", arguments->arch, "sm_80 ... sm_121")->capture_default_str();
   auto* folder = command->add_option("-o", arguments->directory, "folder for <spec>_<pass>.cu and .json");
   auto* check = command->add_flag("--check", arguments->check, "compare with generated/<arch>, or with -o's folder");
   command->add_flag("--update", arguments->update, "rewrite generated/<arch>, or -o's folder")->excludes(check);
-  command->add_flag("--launcher", arguments->launcher, "also write <spec>_<pass>.h, a typed C++ launcher")->needs(folder);
+  command->add_flag("--launcher", arguments->launcher, "also write <spec>_<pass>.h, a typed C++ launcher")
+      ->needs(folder);
 }
 
 }  // namespace kdagen::cli

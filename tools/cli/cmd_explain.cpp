@@ -19,8 +19,11 @@ struct Arguments {
 /// How the stored number differs from the value.
 std::string note_of(kda::OutputOp output) {
   if (output.getAnchor() != 0) return fmt::format("  stored * 2^{}", int64_t(output.getAnchor()));
-  if (auto anchor = output.getAnchorTensor()) return fmt::format("  stored * 2^{}{}", int64_t(output.getAnchorSign()) < 0 ? "-" : "", anchor->str());
-  return output.getEvery() > 0 ? fmt::format("  one row of each {}: [tiles, sub-chunks, ...]", int64_t(output.getEvery())) : "";
+  if (auto anchor = output.getAnchorTensor())
+    return fmt::format("  stored * 2^{}{}", int64_t(output.getAnchorSign()) < 0 ? "-" : "", anchor->str());
+  return output.getEvery() > 0
+             ? fmt::format("  one row of each {}: [tiles, sub-chunks, ...]", int64_t(output.getEvery()))
+             : "";
 }
 
 void print_storage(kda::KernelOp kernel) {
@@ -29,8 +32,10 @@ void print_storage(kda::KernelOp kernel) {
     llvm::raw_string_ostream(type) << storage;
     fmt::print("  {:<14} {:<10} {}{}\n", name.str(), role.str(), type, note);
   };
-  for (auto input : kernel.block().getOps<kda::InputOp>()) line(input.getTensor(), input.getRole(), input.getStorage(), "");
-  for (auto output : kernel.block().getOps<kda::OutputOp>()) line(output.getTensor(), output.getRole(), output.getStorage(), note_of(output));
+  for (auto input : kernel.block().getOps<kda::InputOp>())
+    line(input.getTensor(), input.getRole(), input.getStorage(), "");
+  for (auto output : kernel.block().getOps<kda::OutputOp>())
+    line(output.getTensor(), output.getRole(), output.getStorage(), note_of(output));
 }
 
 /// How each sum over rows is made: as integers, or as floats in blocks of 8 rows.
@@ -50,7 +55,9 @@ int run(const Arguments& arguments) {
   if (text) fmt::print("\nbackward, derived\n\n");
   fmt::print("{}", formulas(backward.kernel(Stage::rewritten), notation));
   if (!text) return 0;
-  fmt::print("\noperands: {}\n", backward.rounded_operands() ? "rounded (gradients of exponents use the numbers that the forward stored)" : "exact");
+  fmt::print("\noperands: {}\n", backward.rounded_operands()
+                                     ? "rounded (gradients of exponents use the numbers that the forward stored)"
+                                     : "exact");
   fmt::print("\nrewrites\n");
   for (const auto& entry : backward.rewrites().entries) {
     std::string lines;
@@ -64,16 +71,21 @@ int run(const Arguments& arguments) {
   print_storage(forward.kernel(Stage::rewritten));
   print_storage(backward.kernel(Stage::rewritten));
   if (const std::string forms = hand_over_table(arguments.spec); !forms.empty())
-    fmt::print("\nhand-over forms (bytes in which they differ; relative 2-norm of errors against the whole pipeline's gradients)\n{}", forms);
+    fmt::print(
+        "\nhand-over forms (bytes in which they differ; relative 2-norm of errors against the whole pipeline's gradients)\n{}",
+        forms);
   return 0;
 }
 }  // namespace
 
 void add_explain(CLI::App& app, Action& chosen) {
   auto arguments = std::make_shared<Arguments>();
-  CLI::App* command = add_command(app, "explain", "forward and derived backward as formulas", chosen, [arguments] { return run(*arguments); });
+  CLI::App* command = add_command(app, "explain", "forward and derived backward as formulas", chosen,
+                                  [arguments] { return run(*arguments); });
   arguments->spec.add_to(*command, false, "both", true);
-  command->add_option("--format", arguments->format, "text or latex")->check(CLI::IsMember({"text", "latex"}))->capture_default_str();
+  command->add_option("--format", arguments->format, "text or latex")
+      ->check(CLI::IsMember({"text", "latex"}))
+      ->capture_default_str();
 }
 
 }  // namespace kdagen::cli

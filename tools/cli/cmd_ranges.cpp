@@ -20,8 +20,9 @@ struct Arguments {
 
 nlohmann::ordered_json as_json(const RangeEntry& entry) {
   auto number = [](double x) { return std::isfinite(x) ? nlohmann::ordered_json(x) : nlohmann::ordered_json(nullptr); };
-  return {{"name", entry.name}, {"line", entry.line}, {"lo", number(entry.range.lo)}, {"hi", number(entry.range.hi)},
-          {"unit", entry.unit}, {"verdict", entry.verdict}, {"advice", entry.advice}};
+  return {{"name", entry.name},           {"line", entry.line}, {"lo", number(entry.range.lo)},
+          {"hi", number(entry.range.hi)}, {"unit", entry.unit}, {"verdict", entry.verdict},
+          {"advice", entry.advice}};
 }
 
 /// Says of named sums over rows that they are made in fixed point.
@@ -29,7 +30,8 @@ void note_fixed_point(std::vector<RangeEntry>& report, kda::KernelOp rewritten) 
   for (const kda::RowSum& sum : kda::sums_over_rows(rewritten))
     for (RangeEntry& entry : report)
       if (sum.fraction_bits >= 0 && entry.name == formula(sum.value))
-        entry.advice += fmt::format("{}fixed point, {} fraction bits", entry.advice.empty() ? "" : "; ", sum.fraction_bits);
+        entry.advice +=
+            fmt::format("{}fixed point, {} fraction bits", entry.advice.empty() ? "" : "; ", sum.fraction_bits);
 }
 
 int run(const Arguments& arguments) {
@@ -49,17 +51,21 @@ int run(const Arguments& arguments) {
       values.push_back(as_json(entry));
     }
   }
-  if (arguments.json) fmt::print("{}\n", nlohmann::ordered_json{{"spec", arguments.spec.spec}, {"ok", ok}, {"values", values}}.dump(2));
-  else fmt::print("{}", text);
+  if (arguments.json)
+    fmt::print("{}\n", nlohmann::ordered_json{{"spec", arguments.spec.spec}, {"ok", ok}, {"values", values}}.dump(2));
+  else
+    fmt::print("{}", text);
   return ok ? 0 : 1;
 }
 }  // namespace
 
 void add_ranges(CLI::App& app, Action& chosen) {
   auto arguments = std::make_shared<Arguments>();
-  CLI::App* command = add_command(app, "ranges", "where every exponent lies, and whether it is proven", chosen, [arguments] { return run(*arguments); });
+  CLI::App* command = add_command(app, "ranges", "where every exponent lies, and whether it is proven", chosen,
+                                  [arguments] { return run(*arguments); });
   arguments->spec.add_to(*command, false, "both", true);
-  command->add_option("--do-scale", arguments->do_scale, "size of the gradients that arrive, for the headroom rule")->check(CLI::PositiveNumber);
+  command->add_option("--do-scale", arguments->do_scale, "size of the gradients that arrive, for the headroom rule")
+      ->check(CLI::PositiveNumber);
   command->add_flag("--ftz", arguments->ftz, "subnormal numbers are flushed");
   command->add_flag("--json", arguments->json, "as JSON");
 }

@@ -33,14 +33,19 @@ int run(const Arguments& arguments) {
 
 void add_run(CLI::App& app, Action& chosen) {
   auto arguments = std::make_shared<Arguments>();
-  CLI::App* command = add_command(app, "run", "one pass on the tensors of a file", chosen, [arguments] { return run(*arguments); });
+  CLI::App* command =
+      add_command(app, "run", "one pass on the tensors of a file", chosen, [arguments] { return run(*arguments); });
   arguments->spec.add_to(*command, true, "", false);
   command->get_option("--pass")->required();
-  command->add_option("--on", arguments->on, "cpu (float64; --set arithmetic=f32: the kernel's types), emulator or cuda")
-      ->check(CLI::IsMember({"cpu", "emulator", "cuda"}))->required();
-  command->add_option("--in", arguments->in, "safetensors: the pass's inputs by name, and cu_seqlens if packed")->required();
+  command
+      ->add_option("--on", arguments->on, "cpu (float64; --set arithmetic=f32: the kernel's types), emulator or cuda")
+      ->check(CLI::IsMember({"cpu", "emulator", "cuda"}))
+      ->required();
+  command->add_option("--in", arguments->in, "safetensors: the pass's inputs by name, and cu_seqlens if packed")
+      ->required();
   command->add_option("--out", arguments->out, "safetensors: the outputs, or the gradients as d<name>")->required();
-  command->add_option("--tap", arguments->taps, "also write this inner value; may be repeated")->allow_extra_args(false);
+  command->add_option("--tap", arguments->taps, "also write this inner value; may be repeated")
+      ->allow_extra_args(false);
 }
 
 }  // namespace kdagen::cli

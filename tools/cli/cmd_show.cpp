@@ -40,21 +40,28 @@ int run(const Arguments& arguments) {
       fmt::print("{}", compilation.text(known));
       return 0;
     }
-  if (stage == "ranges") fmt::print("{}", ranges_of(compilation));
-  else if (stage == "scheduled") fmt::print("{}", scheduled_text(compilation, arguments.arch));
-  else if (stage == "cuda") fmt::print("{}", tune::emit_tuned(compilation, arguments.arch).text);
-  else if (stage == "ptx") fmt::print("{}", compiled(compilation, arguments.arch, true).image);
-  else fmt::print("{}", disassemble(compiled(compilation, arguments.arch, false).image));
+  if (stage == "ranges")
+    fmt::print("{}", ranges_of(compilation));
+  else if (stage == "scheduled")
+    fmt::print("{}", scheduled_text(compilation, arguments.arch));
+  else if (stage == "cuda")
+    fmt::print("{}", tune::emit_tuned(compilation, arguments.arch).text);
+  else if (stage == "ptx")
+    fmt::print("{}", compiled(compilation, arguments.arch, true).image);
+  else
+    fmt::print("{}", disassemble(compiled(compilation, arguments.arch, false).image));
   return 0;
 }
 }  // namespace
 
 void add_show(CLI::App& app, Action& chosen) {
   auto arguments = std::make_shared<Arguments>();
-  CLI::App* command = add_command(app, "show", "print the program after a step", chosen, [arguments] { return run(*arguments); });
+  CLI::App* command =
+      add_command(app, "show", "print the program after a step", chosen, [arguments] { return run(*arguments); });
   arguments->spec.add_to(*command, true, "bwd", false);
   command->add_option("--stage", arguments->stage, "which step")
-      ->check(CLI::IsMember({"spec", "kda", "derived", "rewritten", "ranges", "scheduled", "cuda", "ptx", "sass"}))->capture_default_str();
+      ->check(CLI::IsMember({"spec", "kda", "derived", "rewritten", "ranges", "scheduled", "cuda", "ptx", "sass"}))
+      ->capture_default_str();
   command->add_option("--arch", arguments->arch, "sm_80 ... sm_121")->capture_default_str();
 }
 

@@ -38,8 +38,10 @@ void check_default(const Arguments& arguments, Direction direction, const std::s
     return emitted_subject(runtime::make_cuda_kernel(emitted.text, emitted.manifest), device_ordinal);
   });
   if (!passes)
-    throw CheckError(fmt::format("{} {}: the default schedule does not pass its check on this device, so nothing is tuned; "
-                                 "kdagen check --on cuda shows where", arguments.spec.spec, direction_name(direction)));
+    throw CheckError(
+        fmt::format("{} {}: the default schedule does not pass its check on this device, so nothing is tuned; "
+                    "kdagen check --on cuda shows where",
+                    arguments.spec.spec, direction_name(direction)));
 }
 
 /// One line that is written over and over; none unless stderr is a terminal.
@@ -48,8 +50,8 @@ tune::Progress progress_bar(Direction direction, Clock::time_point deadline) {
   return [=](const tune::SearchResult& so_far, size_t candidates) {
     const double left = std::max(0.0, std::chrono::duration<double>(deadline - Clock::now()).count());
     const size_t filled = 20 * static_cast<size_t>(so_far.tried) / candidates;
-    fmt::print(stderr, "\r\033[K{} [{:<20}] {} of {}, {:.0f} s left, {:.4f} ms: {}", direction_name(direction), std::string(filled, '#'),
-               so_far.tried, candidates, left, so_far.ms, so_far.best);
+    fmt::print(stderr, "\r\033[K{} [{:<20}] {} of {}, {:.0f} s left, {:.4f} ms: {}", direction_name(direction),
+               std::string(filled, '#'), so_far.tried, candidates, left, so_far.ms, so_far.best);
     std::fflush(stderr);
   };
 }
@@ -57,23 +59,27 @@ tune::Progress progress_bar(Direction direction, Clock::time_point deadline) {
 tune::TuneRun tune_pass(const Arguments& arguments, Direction direction, Clock::time_point deadline) {
   Compilation compilation = arguments.spec.compile(direction);
   if (compilation.options().schedule != "default")
-    throw UsageError(fmt::format("--set schedule={}: tune looks for the schedule itself; leave the option out", compilation.options().schedule));
+    throw UsageError(fmt::format("--set schedule={}: tune looks for the schedule itself; leave the option out",
+                                 compilation.options().schedule));
   compilation.require_ranges();
   const std::string arch = runtime::device_info(device_ordinal).arch;
   problem_of(arguments.sizes);  // refuses sizes that do not pass before the check takes its time
   check_default(arguments, direction, arch);
-  const tune::TuneRun run = tune::tune(compilation, arguments.sizes, device_ordinal, deadline, progress_bar(direction, deadline));
+  const tune::TuneRun run =
+      tune::tune(compilation, arguments.sizes, device_ordinal, deadline, progress_bar(direction, deadline));
   if (::isatty(STDERR_FILENO)) fmt::print(stderr, "\r\033[K");
   return run;
 }
 
-void retime(const Arguments& arguments, Direction direction, const std::string& chosen, nlohmann::ordered_json& report) {
+void retime(const Arguments& arguments, Direction direction, const std::string& chosen,
+            nlohmann::ordered_json& report) {
   Compilation compilation = arguments.spec.compile(direction);
   const tune::Retiming all = tune::retime_all(compilation, arguments.sizes, device_ordinal, chosen, arguments.retime);
-  report["retimed"] = {{"timed", all.timed}, {"chosen_ms", all.chosen_ms}, {"best_ms", all.best_ms}, {"best", all.best}};
+  report["retimed"] = {
+      {"timed", all.timed}, {"chosen_ms", all.chosen_ms}, {"best_ms", all.best_ms}, {"best", all.best}};
   if (!arguments.json)
-    fmt::print("      of {} schedules, each timed {} times: {:.4f} ms, {:+.1f} % to the fastest, {:.4f} ms  {}\n", all.timed, arguments.retime,
-               all.chosen_ms, 100 * (all.ratio() - 1), all.best_ms, all.best);
+    fmt::print("      of {} schedules, each timed {} times: {:.4f} ms, {:+.1f} % to the fastest, {:.4f} ms  {}\n",
+               all.timed, arguments.retime, all.chosen_ms, 100 * (all.ratio() - 1), all.best_ms, all.best);
 }
 
 int run(Arguments arguments) {
@@ -86,12 +92,19 @@ int run(Arguments arguments) {
   const std::vector<Direction> directions = arguments.spec.directions();
   nlohmann::ordered_json list = nlohmann::ordered_json::array();
   for (size_t i = 0; i < directions.size(); ++i) {  // each gets an equal share of the time
-    const std::chrono::duration<double, std::milli> share(arguments.budget_ms * static_cast<double>(i + 1) / static_cast<double>(directions.size()));
-    const tune::TuneRun run = tune_pass(arguments, directions[i], begun + std::chrono::duration_cast<Clock::duration>(share));
+    const std::chrono::duration<double, std::milli> share(arguments.budget_ms * static_cast<double>(i + 1) /
+                                                          static_cast<double>(directions.size()));
+    const tune::TuneRun run =
+        tune_pass(arguments, directions[i], begun + std::chrono::duration_cast<Clock::duration>(share));
     const tune::SearchResult& result = run.result;
-    list.push_back({{"direction", run.direction}, {"best", result.best}, {"ms", result.ms}, {"tried", result.tried}, {"rejected", result.rejected}});
+    list.push_back({{"direction", run.direction},
+                    {"best", result.best},
+                    {"ms", result.ms},
+                    {"tried", result.tried},
+                    {"rejected", result.rejected}});
     if (!arguments.json)
-      fmt::print("{:<5} {:>9.4f} ms  {}  ({} tried, {} of them rejected)\n", run.direction, result.ms, result.best, result.tried, result.rejected);
+      fmt::print("{:<5} {:>9.4f} ms  {}  ({} tried, {} of them rejected)\n", run.direction, result.ms, result.best,
+                 result.tried, result.rejected);
     if (arguments.retime > 0) retime(arguments, directions[i], result.best, list.back());
   }
   if (arguments.json) fmt::print("{}\n", nlohmann::ordered_json{{"spec", arguments.spec.spec}, {"runs", list}}.dump(2));
@@ -101,18 +114,29 @@ int run(Arguments arguments) {
 
 void add_tune(CLI::App& app, Action& chosen) {
   auto arguments = std::make_shared<Arguments>();
-  CLI::App* command = add_command(app, "tune", "find the fastest schedule on a device; --set schedule=tuned then uses it", chosen,
-                                  [arguments] { return run(*arguments); });
+  CLI::App* command =
+      add_command(app, "tune", "find the fastest schedule on a device; --set schedule=tuned then uses it", chosen,
+                  [arguments] { return run(*arguments); });
   arguments->spec.add_to(*command, true, "both", true);
   command->add_option("--on", arguments->on, "cuda")->check(CLI::IsMember({"cuda"}))->required();
   command->add_option("--tokens", arguments->tokens, "tokens a batch row (8192)")->check(CLI::PositiveNumber);
   command->add_option("--heads", arguments->sizes.heads, "heads")->check(CLI::PositiveNumber)->capture_default_str();
-  command->add_option("--batch", arguments->sizes.batch, "batch rows")->check(CLI::PositiveNumber)->capture_default_str();
-  command->add_option("--seqlens", arguments->sizes.seqlens, "lengths of packed sequences: 16,33,0,7")->delimiter(',')->check(CLI::NonNegativeNumber);
-  command->add_option("--budget", arguments->budget_ms, "time for the search, all passes together: 60s, 2m, 500ms (60s)")
-      ->transform(CLI::AsNumberWithUnit(std::map<std::string, double>{{"ms", 1}, {"s", 1e3}, {"m", 60e3}, {"h", 3600e3}}, CLI::AsNumberWithUnit::UNIT_REQUIRED));
-  command->add_option("--retime", arguments->retime, "afterwards time every schedule of the space N times beside the choice, however long it takes")
-      ->type_name("N")->check(CLI::Range(1, 100));
+  command->add_option("--batch", arguments->sizes.batch, "batch rows")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  command->add_option("--seqlens", arguments->sizes.seqlens, "lengths of packed sequences: 16,33,0,7")
+      ->delimiter(',')
+      ->check(CLI::NonNegativeNumber);
+  command
+      ->add_option("--budget", arguments->budget_ms, "time for the search, all passes together: 60s, 2m, 500ms (60s)")
+      ->transform(
+          CLI::AsNumberWithUnit(std::map<std::string, double>{{"ms", 1}, {"s", 1e3}, {"m", 60e3}, {"h", 3600e3}},
+                                CLI::AsNumberWithUnit::UNIT_REQUIRED));
+  command
+      ->add_option("--retime", arguments->retime,
+                   "afterwards time every schedule of the space N times beside the choice, however long it takes")
+      ->type_name("N")
+      ->check(CLI::Range(1, 100));
   command->add_flag("--json", arguments->json, "as JSON");
 }
 

@@ -10,7 +10,8 @@ namespace kdagen::cli {
 
 void SpecArguments::add_to(CLI::App& app, bool with_pass, const std::string& default_pass, bool both) {
   app.add_option("SPEC", spec, "a shipped spec's name, or the path of a .cpp file")->required();
-  app.add_option("--set", sets, "K=V: an option of the spec or of the compiler; may be repeated")->allow_extra_args(false);
+  app.add_option("--set", sets, "K=V: an option of the spec or of the compiler; may be repeated")
+      ->allow_extra_args(false);
   pass = default_pass;
   if (!with_pass) return;
   auto choices = both ? std::vector<std::string>{"fwd", "bwd", "both"} : std::vector<std::string>{"fwd", "bwd"};
@@ -52,7 +53,9 @@ CLI::App* add_command(CLI::App& app, const std::string& name, const std::string&
 }
 
 void add_commands(CLI::App& app, Action& chosen) {
-  for (auto add : {add_list, add_show, add_explain, add_emit, add_run, add_check, add_ranges, add_bench, add_tune, add_fuzz, add_cache, add_doctor}) add(app, chosen);
+  for (auto add : {add_list, add_show, add_explain, add_emit, add_run, add_check, add_ranges, add_bench, add_tune,
+                   add_fuzz, add_cache, add_doctor})
+    add(app, chosen);
 }
 
 }  // namespace kdagen::cli

@@ -39,10 +39,12 @@ std::string disassemble(const std::string& cubin) {
   std::vector<std::string> command = find_disassembler();
   const runtime::TemporaryDirectory work = runtime::Cache::shared().scratch();
   const std::string_view pieces[] = {cubin};
-  if (const std::string failure = runtime::write_file_atomically(work.path() / "kernel.cubin", pieces, false); !failure.empty())
+  if (const std::string failure = runtime::write_file_atomically(work.path() / "kernel.cubin", pieces, false);
+      !failure.empty())
     throw ToolchainError(failure);
   command.push_back("kernel.cubin");  // a name that no shell of the program's own can misread
-  const runtime::ProcessResult result = runtime::run_process(command, {work.path(), runtime::compiler_environment(".")});
+  const runtime::ProcessResult result =
+      runtime::run_process(command, {work.path(), runtime::compiler_environment(".")});
   if (result.exit_code != 0)
     throw ToolchainError(fmt::format("{} refuses the cubin:\n{}", command.front(), result.output));
   return result.output;

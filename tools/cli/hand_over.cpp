@@ -26,7 +26,8 @@ std::string by_regime(const std::vector<std::pair<std::string, std::vector<std::
   return fmt::format("{}", fmt::join(parts, ", "));
 }
 
-std::vector<std::string> guarantees_of(const Problem& problem, const Workload& workload, const CompileOptions& options) {
+std::vector<std::string> guarantees_of(const Problem& problem, const Workload& workload,
+                                       const CompileOptions& options) {
   ConsumerOptions consumer;
   consumer.storage = cotangent_storage(problem, options);
   std::vector<std::string> result;
@@ -49,7 +50,8 @@ std::vector<std::string> guarantees_of(const Problem& problem, const Workload& w
 
 double bytes_of(const std::string& dtype) { return dtype == "f32" || dtype == "i32" ? 4 : dtype == "i8" ? 1 : 2; }
 
-Form form_of(const SpecArguments& arguments, const std::map<std::string, std::string>& settings, const Workload& workload) {
+Form form_of(const SpecArguments& arguments, const std::map<std::string, std::string>& settings,
+             const Workload& workload) {
   std::map<std::string, std::string> values = arguments.values();
   std::erase_if(values, [](const auto& value) { return value.first.starts_with("upstream"); });
   Form form;
@@ -65,10 +67,14 @@ Form form_of(const SpecArguments& arguments, const std::map<std::string, std::st
   Problem problem = problem_of(graph, forward.kernel(Stage::kda), one_chunk);
   problem.shape.seqlens = {problem.shape.chunk};
   const double elements = static_cast<double>(problem.shape.chunk * problem.shape.dim);
-  for (const evaluator::TensorInfo& info : evaluator::tensors_of(backward.kernel(Stage::derived), instance_of(problem.shape)))
-    if (info.role == "cotangent") form.bytes[info.name] = static_cast<double>(element_count(info.shape)) * bytes_of(info.dtype) / elements;
-  for (const evaluator::TensorInfo& info : evaluator::tensors_of(forward.kernel(Stage::kda), instance_of(problem.shape)))
-    if (info.every > 0) form.bytes[info.name] = static_cast<double>(element_count(info.shape)) * bytes_of(info.dtype) / elements;
+  for (const evaluator::TensorInfo& info :
+       evaluator::tensors_of(backward.kernel(Stage::derived), instance_of(problem.shape)))
+    if (info.role == "cotangent")
+      form.bytes[info.name] = static_cast<double>(element_count(info.shape)) * bytes_of(info.dtype) / elements;
+  for (const evaluator::TensorInfo& info :
+       evaluator::tensors_of(forward.kernel(Stage::kda), instance_of(problem.shape)))
+    if (info.every > 0)
+      form.bytes[info.name] = static_cast<double>(element_count(info.shape)) * bytes_of(info.dtype) / elements;
   form.guarantees = guarantees_of(problem, workload, options);
   return form;
 }

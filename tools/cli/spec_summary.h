@@ -5,7 +5,8 @@
 
 namespace kdagen::cli {
 
-/// {"name","summary","axes","options","inputs","outputs","params","regimes"} from the graph (docs/architecture.md section 2).
+/// {"name","summary","axes","options","inputs","outputs","params","regimes"} from the graph (docs/architecture.md
+/// section 2).
 nlohmann::ordered_json spec_summary(const nlohmann::json& graph);
 
 }  // namespace kdagen::cli

@@ -11,12 +11,17 @@ namespace {
 
 runtime::AxisRole manifest_role(kda::AxisRole role) {
   switch (role) {
-    case kda::AxisRole::Batch: return runtime::AxisRole::batch;
-    case kda::AxisRole::Chunk: return runtime::AxisRole::chunk;
-    case kda::AxisRole::Rows: return runtime::AxisRole::rows;
+    case kda::AxisRole::Batch:
+      return runtime::AxisRole::batch;
+    case kda::AxisRole::Chunk:
+      return runtime::AxisRole::chunk;
+    case kda::AxisRole::Rows:
+      return runtime::AxisRole::rows;
     case kda::AxisRole::Head:
-    case kda::AxisRole::Group: return runtime::AxisRole::head;
-    case kda::AxisRole::Feature: return runtime::AxisRole::feature;
+    case kda::AxisRole::Group:
+      return runtime::AxisRole::head;
+    case kda::AxisRole::Feature:
+      return runtime::AxisRole::feature;
   }
   throw KdagenBug("an axis without a role");
 }

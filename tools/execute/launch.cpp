@@ -37,7 +37,8 @@ void share_memory(const runtime::Kernel& kernel, std::vector<runtime::TensorRef>
     const runtime::TensorInfo* info = kernel.manifest().find_tensor(output.name);
     if (!info || info->may_alias.empty()) continue;
     for (const runtime::TensorRef& input : tensors)
-      if (input.name == info->may_alias && input.dtype == output.dtype && bytes_of(input) == bytes_of(output) && taken.insert(input.name).second)
+      if (input.name == info->may_alias && input.dtype == output.dtype && bytes_of(input) == bytes_of(output) &&
+          taken.insert(input.name).second)
         output.data = input.data;
   }
 }
@@ -92,15 +93,18 @@ void launch_on_copies(runtime::Kernel& kernel, std::vector<runtime::TensorRef> t
 
 }  // namespace
 
-void launch_on_host(runtime::Kernel& kernel, TensorBuffers& tensors, const runtime::Problem& problem, int device_ordinal,
-                    runtime::LaunchOptions options, const CallersMemory& memory) {
+void launch_on_host(runtime::Kernel& kernel, TensorBuffers& tensors, const runtime::Problem& problem,
+                    int device_ordinal, runtime::LaunchOptions options, const CallersMemory& memory) {
   runtime::check_problem(kernel.manifest(), problem);
   runtime::check_offsets(problem);
   std::vector<runtime::TensorRef> refs;
   for (auto& [name, tensor] : tensors) refs.push_back(runtime::ref(name, tensor));
-  if (device_ordinal != on_emulator) launch_on_device(kernel, std::move(refs), problem, device_ordinal, options, memory.base_offset, memory.shared);
-  else if (memory.base_offset > 0 || memory.shared) launch_on_copies(kernel, std::move(refs), problem, options, memory.base_offset, memory.shared);
-  else kernel.launch(refs, problem, options);
+  if (device_ordinal != on_emulator)
+    launch_on_device(kernel, std::move(refs), problem, device_ordinal, options, memory.base_offset, memory.shared);
+  else if (memory.base_offset > 0 || memory.shared)
+    launch_on_copies(kernel, std::move(refs), problem, options, memory.base_offset, memory.shared);
+  else
+    kernel.launch(refs, problem, options);
 }
 
 }  // namespace kdagen

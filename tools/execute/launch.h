@@ -23,8 +23,9 @@ struct CallersMemory {
 
 /// Runs the kernel to its end, in place on the emulator (device_ordinal on_emulator), else on copies in a device's
 /// memory. `tensors` holds inputs and outputs, the offsets of `problem` lie in host memory too. What outputs hold
-/// before stays where the kernel does not write. Of `memory` all but the offsets' type counts. Errors of Kernel::launch.
-void launch_on_host(runtime::Kernel& kernel, TensorBuffers& tensors, const runtime::Problem& problem, int device_ordinal,
-                    runtime::LaunchOptions options = {}, const CallersMemory& memory = {});
+/// before stays where the kernel does not write. Of `memory` all but the offsets' type counts. Errors of
+/// Kernel::launch.
+void launch_on_host(runtime::Kernel& kernel, TensorBuffers& tensors, const runtime::Problem& problem,
+                    int device_ordinal, runtime::LaunchOptions options = {}, const CallersMemory& memory = {});
 
 }  // namespace kdagen

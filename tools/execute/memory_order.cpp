@@ -9,14 +9,19 @@ using runtime::DimRole;
 
 DenseIndex::DenseIndex(const runtime::Manifest& manifest, const runtime::TensorInfo& tensor,
                        const evaluator::Instance& instance)
-    : dims_(runtime::dimensions(manifest, tensor)), tokens_(instance.tokens), heads_(instance.heads), dim_(manifest.dim) {
+    : dims_(runtime::dimensions(manifest, tensor)),
+      tokens_(instance.tokens),
+      heads_(instance.heads),
+      dim_(manifest.dim) {
   const auto has = [&](DimRole role) { return std::find(dims_.begin(), dims_.end(), role) != dims_.end(); };
   has_head_ = has(DimRole::head);
   has_feature_ = has(DimRole::feature);
   padded_rows_ = has(DimRole::chunk_row);
   if (padded_rows_) tiles_ = instance.tiles(manifest.chunk);
-  if (padded_rows_ || has(DimRole::tokens)) size_ = instance.rows();
-  else if (has(DimRole::tile)) size_ = instance.capacity(manifest.chunk);
+  if (padded_rows_ || has(DimRole::tokens))
+    size_ = instance.rows();
+  else if (has(DimRole::tile))
+    size_ = instance.capacity(manifest.chunk);
   if (tensor.subchunk_rows > 0) subchunks_ = runtime::ceil_divide(manifest.chunk, tensor.subchunk_rows);
   size_ *= subchunks_;
   if (has_head_) size_ *= heads_;
@@ -27,13 +32,27 @@ int64_t DenseIndex::operator()(const runtime::Dims& position) const {
   int64_t batch = 0, token = 0, head = 0, feature = 0, tile = 0, row = 0, part = 0;
   for (size_t i = 0; i < dims_.size(); ++i) {
     switch (dims_[i]) {
-      case DimRole::batch: batch = position[i]; break;
-      case DimRole::tokens: token = position[i]; break;
-      case DimRole::head: head = position[i]; break;
-      case DimRole::feature: feature = position[i]; break;
-      case DimRole::tile: tile = position[i]; break;
-      case DimRole::chunk_row: row = position[i]; break;
-      case DimRole::subchunk: part = position[i]; break;
+      case DimRole::batch:
+        batch = position[i];
+        break;
+      case DimRole::tokens:
+        token = position[i];
+        break;
+      case DimRole::head:
+        head = position[i];
+        break;
+      case DimRole::feature:
+        feature = position[i];
+        break;
+      case DimRole::tile:
+        tile = position[i];
+        break;
+      case DimRole::chunk_row:
+        row = position[i];
+        break;
+      case DimRole::subchunk:
+        part = position[i];
+        break;
     }
   }
   int64_t outer = batch * tokens_ + token + tile;  // a tensor has tokens or tiles
@@ -66,9 +85,8 @@ evaluator::Array to_dense(const DenseIndex& index, const runtime::HostTensor& te
 }
 
 void from_dense(const DenseIndex& index, const std::vector<double>& values, runtime::HostTensor& tensor) {
-  for_each_element(index, tensor.shape, [&](int64_t element, int64_t dense) {
-    tensor.set(element, dense >= 0 ? values.at(dense) : 0);
-  });
+  for_each_element(index, tensor.shape,
+                   [&](int64_t element, int64_t dense) { tensor.set(element, dense >= 0 ? values.at(dense) : 0); });
 }
 
 }  // namespace kdagen

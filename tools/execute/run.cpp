@@ -56,8 +56,10 @@ class Run {
   }
 
   runtime::TensorFile outputs() {
-    if (request_.place == Place::cpu) evaluate();
-    else launch();
+    if (request_.place == Place::cpu)
+      evaluate();
+    else
+      launch();
     runtime::TensorFile file;
     for (const runtime::TensorInfo& info : manifest_.tensors)
       if (info.direction == runtime::Direction::out) file.tensors[info.name] = std::move(tensors_.at(info.name));
@@ -113,8 +115,10 @@ class Run {
       const auto dims = runtime::dimensions(manifest_, info);
       return tensors_.count(info.name) && std::find(dims.begin(), dims.end(), runtime::DimRole::tokens) != dims.end();
     });
-    if (has_tokens || request_.direction == Direction::fwd) sizes(manifest_);
-    else sizes(other_interface());
+    if (has_tokens || request_.direction == Direction::fwd)
+      sizes(manifest_);
+    else
+      sizes(other_interface());
   }
 
   /// float64 in, float64 out.
@@ -148,12 +152,14 @@ class Run {
     int64_t live = 0;
     for (const int64_t length : instance.seqlens) live += length;
     const DenseIndex index(manifest_, info, instance);
-    const int64_t end = runtime::is_row_tensor(manifest_, info) && instance.rows() > 0 ? index.size() / instance.rows() * live : index.size();
+    const int64_t end = runtime::is_row_tensor(manifest_, info) && instance.rows() > 0
+                            ? index.size() / instance.rows() * live
+                            : index.size();
     for_each_element(index, given->second.shape, [&](int64_t element, int64_t dense) {
       const double value = given->second.get(element);
       if (dense >= 0 && dense < end && (value < lower || value > upper))
-        throw UsageError(fmt::format("tensor \"{}\" of {} holds {} at element {}; the spec promises {} to {}", given->first,
-                                     manifest_.kernel, value, element, lower, upper));
+        throw UsageError(fmt::format("tensor \"{}\" of {} holds {} at element {}; the spec promises {} to {}",
+                                     given->first, manifest_.kernel, value, element, lower, upper));
     });
   }
 
@@ -183,8 +189,10 @@ class Run {
     const bool cuda = request_.place == Place::cuda;
     emit::Emitted emitted = tune::emit_tuned(compilation_, cuda ? runtime::device_info(0).arch : "sm_90", problem_);
     std::unique_ptr<runtime::Kernel> kernel;
-    if (cuda) kernel = runtime::make_cuda_kernel(emitted.text, emitted.manifest);
-    else kernel = runtime::make_emulated_kernel(emitted.text, emitted.manifest);
+    if (cuda)
+      kernel = runtime::make_cuda_kernel(emitted.text, emitted.manifest);
+    else
+      kernel = runtime::make_emulated_kernel(emitted.text, emitted.manifest);
     // An element that the kernel leaves out shows as NaN.
     for (auto& [name, tensor] : tensors_)
       if (manifest_.find_tensor(name)->direction == runtime::Direction::out && !tensor.data.empty())

@@ -26,9 +26,9 @@ struct RunRequest {
 /// given (the kernel's dtypes, or f64), float outputs are f64 and not rounded to their storage. Arithmetic f32: inputs
 /// and outputs have the kernel's dtypes.
 ///
-/// UsageError for a missing or unknown tensor, a wrong dtype or shape, offsets that fall, a value outside the spec's bounds, and a tap without a value;
-/// SpecError for a spec whose exponents are not proven; ToolchainError where it cannot run; CheckError when the
-/// emulator finds the text faulty.
+/// UsageError for a missing or unknown tensor, a wrong dtype or shape, offsets that fall, a value outside the spec's
+/// bounds, and a tap without a value; SpecError for a spec whose exponents are not proven; ToolchainError where it
+/// cannot run; CheckError when the emulator finds the text faulty.
 runtime::TensorFile run_pass(const RunRequest& request, const runtime::TensorFile& input);
 
 }  // namespace kdagen

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a generator needs to know of a value before it is computed: its axes, how large it can get, whether an exponent of
-// it can be proven. The functions have the names of the DSL's, so that one expression is written once and means both.
+// What a generator needs to know of a value before it is computed: its axes, how large it can get, whether an exponent
+// of it can be proven. The functions have the names of the DSL's, so that one expression is written once and means
+// both.
 #pragma once
 #include <algorithm>
 #include <cmath>
@@ -30,12 +31,12 @@ inline constexpr unsigned rows_bit = 1, head_bit = 2, feature_bit = 4;
 
 struct Estimate {
   unsigned axes = 0;
-  bool tile = false;   ///< depends on an input or a row's number
-  bool valid = true;   ///< false: not to be used, an operation would leave its domain or an axis is not there
-  bool held = false;   ///< depends on a detached value: a comparison with it may sit on a kink at the base point
-  bool flat = false;   ///< elements may be equal by mathematics, so that rounding decides which is the largest
-  Interval likely;     ///< where normal inputs put it
-  Interval proven;     ///< what declared bounds promise
+  bool tile = false;  ///< depends on an input or a row's number
+  bool valid = true;  ///< false: not to be used, an operation would leave its domain or an axis is not there
+  bool held = false;  ///< depends on a detached value: a comparison with it may sit on a kink at the base point
+  bool flat = false;  ///< elements may be equal by mathematics, so that rounding decides which is the largest
+  Interval likely;    ///< where normal inputs put it
+  Interval proven;    ///< what declared bounds promise
 
   Estimate() = default;
   Estimate(double x) : flat(true), likely{x, x}, proven{x, x} {}
@@ -81,7 +82,8 @@ Estimate rising(const Estimate& a, Function f) {
 template <class Function>
 Estimate rising_from(double least, Estimate a, Function f) {
   a.valid = a.valid && a.likely.low >= least;
-  return mapped(a, [&](Interval x) { return Interval{x.low > least ? f(x.low) : -unbounded, f(std::max(x.high, least))}; });
+  return mapped(
+      a, [&](Interval x) { return Interval{x.low > least ? f(x.low) : -unbounded, f(std::max(x.high, least))}; });
 }
 template <class Function>
 Estimate combined(const Estimate& a, const Estimate& b, Function f) {
@@ -118,7 +120,8 @@ inline Estimate operator-(const Estimate& a) {
   return estimates::mapped(a, [](Interval x) { return Interval{-x.high, -x.low}; });
 }
 inline Estimate operator+(const Estimate& a, const Estimate& b) {
-  return estimates::combined(a, b, [](Interval x, Interval y) { return estimates::tidy({x.low + y.low, x.high + y.high}); });
+  return estimates::combined(a, b,
+                             [](Interval x, Interval y) { return estimates::tidy({x.low + y.low, x.high + y.high}); });
 }
 inline Estimate operator-(const Estimate& a, const Estimate& b) { return a + -b; }
 inline Estimate operator*(const Estimate& a, const Estimate& b) {
@@ -134,17 +137,27 @@ inline Estimate operator/(const Estimate& a, Estimate b) {
 
 inline Estimate exp2(const Estimate& a) { return estimates::exponential(a, 1); }
 inline Estimate exp(const Estimate& a) { return estimates::exponential(a, log2e.value()); }
-inline Estimate log(const Estimate& a) { return estimates::rising_from(0.02, a, [](double x) { return std::log(x); }); }
-inline Estimate log1p(const Estimate& a) { return estimates::rising_from(-0.95, a, [](double x) { return std::log1p(x); }); }
-inline Estimate sqrt(const Estimate& a) { return estimates::rising_from(0.01, a, [](double x) { return std::sqrt(x); }); }
+inline Estimate log(const Estimate& a) {
+  return estimates::rising_from(0.02, a, [](double x) { return std::log(x); });
+}
+inline Estimate log1p(const Estimate& a) {
+  return estimates::rising_from(-0.95, a, [](double x) { return std::log1p(x); });
+}
+inline Estimate sqrt(const Estimate& a) {
+  return estimates::rising_from(0.01, a, [](double x) { return std::sqrt(x); });
+}
 inline Estimate rsqrt(const Estimate& a) {
   return -estimates::rising_from(0.01, a, [](double x) { return -1 / std::sqrt(x); });
 }
-inline Estimate sigmoid(const Estimate& a) { return estimates::rising(a, [](double x) { return 1 / (1 + std::exp(-x)); }); }
+inline Estimate sigmoid(const Estimate& a) {
+  return estimates::rising(a, [](double x) { return 1 / (1 + std::exp(-x)); });
+}
 inline Estimate softplus(const Estimate& a) {
   return estimates::rising(a, [](double x) { return std::max(x, 0.0) + std::log1p(std::exp(-std::fabs(x))); });
 }
-inline Estimate tanh(const Estimate& a) { return estimates::rising(a, [](double x) { return std::tanh(x); }); }
+inline Estimate tanh(const Estimate& a) {
+  return estimates::rising(a, [](double x) { return std::tanh(x); });
+}
 inline Estimate relu(const Estimate& a) {
   return estimates::kinked(estimates::rising(a, [](double x) { return std::max(x, 0.0); }));
 }
@@ -179,7 +192,8 @@ inline Estimate select(const Truth& condition, const Estimate& a, const Estimate
   Estimate result = estimates::combined(
       a, b, [](Interval x, Interval y) { return Interval{std::min(x.low, y.low), std::max(x.high, y.high)}; });
   const Estimate all = estimates::joined(result, condition.of);
-  result.axes = all.axes, result.tile = all.tile, result.valid = all.valid, result.held = all.held, result.flat = all.flat;
+  result.axes = all.axes, result.tile = all.tile, result.valid = all.valid, result.held = all.held,
+  result.flat = all.flat;
   return result;
 }
 inline Estimate round(const Estimate& a, DType) { return a; }
@@ -190,7 +204,9 @@ inline Estimate detach(Estimate a) {
 
 inline Estimate sum(const Estimate& a, AxisMark axis) {
   const Estimate result = estimates::over(a, axis.bit, true);
-  return estimates::mapped(result, [&](Interval x) { return Interval{std::min(x.low, axis.extent * x.low), std::max(x.high, axis.extent * x.high)}; });
+  return estimates::mapped(result, [&](Interval x) {
+    return Interval{std::min(x.low, axis.extent * x.low), std::max(x.high, axis.extent * x.high)};
+  });
 }
 inline Estimate sum(Estimate a, std::initializer_list<AxisMark> axes) {
   for (const AxisMark& axis : axes) a = sum(a, axis);
@@ -213,7 +229,9 @@ inline Estimate normed(const Estimate& a, AxisMark axis, double most) {
   });
 }
 inline Estimate l2norm(const Estimate& a, AxisMark axis, double = 1e-6) { return normed(a, axis, 1); }
-inline Estimate rmsnorm(const Estimate& a, AxisMark axis, double = 1e-6) { return normed(a, axis, std::sqrt(axis.extent)); }
+inline Estimate rmsnorm(const Estimate& a, AxisMark axis, double = 1e-6) {
+  return normed(a, axis, std::sqrt(axis.extent));
+}
 inline Estimate softmax(const Estimate& a, AxisMark axis) {
   Estimate result = estimates::over(a, axis.bit, false);
   result.likely = {0, 1};

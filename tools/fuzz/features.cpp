@@ -19,8 +19,11 @@ std::string axes_of(const Json& node) {
 void add_operation(const Json& node, std::set<std::string>& features) {
   const std::string op = node.at("op");
   std::string text = "op " + op;
-  if (op == "cumsum") text += std::string(node.value("exclusive", false) ? ", exclusive" : "") + (node.value("reverse", false) ? ", reverse" : "");
-  if (op == "sum" || op == "max_reduce") text += fmt::format(" over {}", fmt::join(node.at("over").get<std::vector<std::string>>(), ", "));
+  if (op == "cumsum")
+    text += std::string(node.value("exclusive", false) ? ", exclusive" : "") +
+            (node.value("reverse", false) ? ", reverse" : "");
+  if (op == "sum" || op == "max_reduce")
+    text += fmt::format(" over {}", fmt::join(node.at("over").get<std::vector<std::string>>(), ", "));
   features.insert(text);
   if (op != "input" && op != "param") return;
   features.insert(op + " " + axes_of(node));
@@ -46,7 +49,8 @@ void add_uses(const Json& graph, std::set<std::string>& features) {
     if (++outputs[node] > 1) features.insert("two outputs of one value");
   }
   for (size_t i = 0; i < uses.size(); ++i)
-    if (const std::string op = nodes[i].at("op"); uses[i] > 2 && op != "constant") features.insert(fmt::format("{} used several times", op == "input" || op == "param" ? op : "value"));
+    if (const std::string op = nodes[i].at("op"); uses[i] > 2 && op != "constant")
+      features.insert(fmt::format("{} used several times", op == "input" || op == "param" ? op : "value"));
   if (scans[0] + scans[1] > 2) features.insert("several scans");
   if (scans[0] && scans[1]) features.insert("scans in both directions");
 }
@@ -59,10 +63,12 @@ std::set<std::string> features_of(const Sketch& sketch) {
   for (const Json& node : graph.at("nodes")) add_operation(node, features);
   add_uses(graph, features);
   for (const auto& [key, value] : sketch.options) features.insert(key == "save" ? "saved values" : key + "=" + value);
-  const bool optional = std::any_of(sketch.tensors.begin(), sketch.tensors.end(), [](const TensorLine& line) { return line.absent.has_value(); });
+  const bool optional = std::any_of(sketch.tensors.begin(), sketch.tensors.end(),
+                                    [](const TensorLine& line) { return line.absent.has_value(); });
   if (optional) features.insert(sketch.given_left_out ? "optional tensors left out" : "optional tensors given");
   features.insert(sketch.shape.packed ? "packed sequences" : "batch rows of equal length");
-  if (sketch.shape.packed && std::count(sketch.shape.seqlens.begin(), sketch.shape.seqlens.end(), 0)) features.insert("an empty sequence");
+  if (sketch.shape.packed && std::count(sketch.shape.seqlens.begin(), sketch.shape.seqlens.end(), 0))
+    features.insert("an empty sequence");
   return features;
 }
 

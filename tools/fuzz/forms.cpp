@@ -6,12 +6,12 @@
 namespace kdagen::fuzz {
 namespace {
 
-#define KD_FORM(weight, decay, ...)                                                                          \
-  {#__VA_ARGS__, [](const ValueLetters& letters) { return in_letters(letters, KD_MEANING(__VA_ARGS__)); },   \
+#define KD_FORM(weight, decay, ...)                                                                        \
+  {#__VA_ARGS__, [](const ValueLetters& letters) { return in_letters(letters, KD_MEANING(__VA_ARGS__)); }, \
    [](const EstimateLetters& letters) { return in_letters(letters, KD_MEANING(__VA_ARGS__)); }, weight, decay}
-#define KD_MEANING(...)                                                                                      \
-  [](const auto& a, const auto& b, const auto& c, const auto& g, const auto& p, double k, long long n, const auto& t, const auto& d, \
-     const auto& x, const auto& y) { return __VA_ARGS__; }
+#define KD_MEANING(...)                                                                                               \
+  [](const auto& a, const auto& b, const auto& c, const auto& g, const auto& p, double k, long long n, const auto& t, \
+     const auto& d, const auto& x, const auto& y) { return __VA_ARGS__; }
 
 template <class V, class A, class K, class Meaning>
 V in_letters(const Letters<V, A, K>& o, Meaning meaning) {
@@ -20,30 +20,30 @@ V in_letters(const Letters<V, A, K>& o, Meaning meaning) {
 
 const Form table[] = {
     // products and sums
-    KD_FORM(6, true, a * b),
+    KD_FORM(6, true, a* b),
     KD_FORM(4, true, a + b),
     KD_FORM(3, true, a - b),
     KD_FORM(2, true, a + k * b),
-    KD_FORM(2, true, k * a),
+    KD_FORM(2, true, k* a),
     KD_FORM(1, false, a + k),
     KD_FORM(1, false, k - a),
     KD_FORM(1, true, -a),
-    KD_FORM(1, false, a * a),
-    KD_FORM(1, true, a * b - b * c),
+    KD_FORM(1, false, a* a),
+    KD_FORM(1, true, a* b - b * c),
     KD_FORM(1, false, a / (abs(b) + k)),
     KD_FORM(1, false, a / (b * b + k)),
     KD_FORM(1, false, a / b),
     KD_FORM(1, false, k / (1.0 + abs(a))),
     // parameters
-    KD_FORM(3, true, a * p),
+    KD_FORM(3, true, a* p),
     KD_FORM(2, true, a + p),
     KD_FORM(2, true, exp(tanh(p)) * (a + p)),
     KD_FORM(1, false, (b - p) * sigmoid(p)),
     // constants that stay symbolic, and cancel
-    KD_FORM(1, true, x * a),
-    KD_FORM(1, true, a * (x * log2e)),
-    KD_FORM(1, true, a * ln2),
-    KD_FORM(1, true, a * (y / x) * (x / y)),
+    KD_FORM(1, true, x* a),
+    KD_FORM(1, true, a*(x* log2e)),
+    KD_FORM(1, true, a* ln2),
+    KD_FORM(1, true, a*(y / x) * (x / y)),
     KD_FORM(1, true, (a * log2e) * ln2),
     KD_FORM(1, false, a / x * y),
     // functions of one value
@@ -52,9 +52,9 @@ const Form table[] = {
     KD_FORM(1, false, exp(tanh(a))),
     KD_FORM(1, false, log(abs(a) + k)),
     KD_FORM(1, false, log(a)),
-    KD_FORM(1, false, log1p(a * a)),
-    KD_FORM(1, false, sqrt(a * a + k)),
-    KD_FORM(1, false, rsqrt(a * a + k)),
+    KD_FORM(1, false, log1p(a* a)),
+    KD_FORM(1, false, sqrt(a* a + k)),
+    KD_FORM(1, false, rsqrt(a* a + k)),
     KD_FORM(1, false, rsqrt(a)),
     KD_FORM(1, false, pow(abs(a) + k, 1.5)),
     KD_FORM(1, false, pow(a, 2.0)),
@@ -71,23 +71,23 @@ const Form table[] = {
     KD_FORM(1, false, abs(a)),
     KD_FORM(1, false, clamp(a, -k, k)),
     KD_FORM(1, false, min(a, b)),
-    KD_FORM(1, false, max(a, k * b)),
+    KD_FORM(1, false, max(a, k* b)),
     KD_FORM(1, false, select(a < b, a, c)),
     KD_FORM(1, false, select(a <= k, b, c)),
     KD_FORM(1, false, select(equal(index(t), double(n)), a, b)),
     KD_FORM(1, false, select(index(d) > double(n), a, -b)),
     KD_FORM(1, false, select(isnan(a), b, a)),
     // no gradient
-    KD_FORM(1, false, a * detach(b)),
+    KD_FORM(1, false, a* detach(b)),
     KD_FORM(1, false, b + (a - detach(a))),
-    KD_FORM(1, true, b * exp2(a - detach(a))),
+    KD_FORM(1, true, b* exp2(a - detach(a))),
     // along the row
-    KD_FORM(2, true, sum(a * b, d)),
+    KD_FORM(2, true, sum(a* b, d)),
     KD_FORM(1, true, sum(a, d)),
     KD_FORM(1, false, max(a, d)),
-    KD_FORM(1, false, mean(a * a, d)),
+    KD_FORM(1, false, mean(a* a, d)),
     KD_FORM(2, true, l2norm(a, d, 1e-3)),
-    KD_FORM(1, true, a * rsqrt(sum(a * a, d) + k)),
+    KD_FORM(1, true, a* rsqrt(sum(a* a, d) + k)),
     KD_FORM(1, false, rmsnorm(a, d)),
     KD_FORM(1, false, softmax(a, d)),
     KD_FORM(1, false, softmax(a, t)),
@@ -100,31 +100,31 @@ const Form table[] = {
     KD_FORM(1, true, total(a, t)),
     KD_FORM(1, true, last(a, t)),
     KD_FORM(1, false, total(a, t) - cumsum(a, t)),
-    KD_FORM(1, false, sum(a * b, t)),
-    KD_FORM(1, false, sum(a * b, {t, d})),
+    KD_FORM(1, false, sum(a* b, t)),
+    KD_FORM(1, false, sum(a* b, {t, d})),
     KD_FORM(1, false, max(a, t)),
     KD_FORM(1, false, max(a, {t, d})),
-    KD_FORM(1, false, a * rsqrt(sum(a * a, t) + k)),
+    KD_FORM(1, false, a* rsqrt(sum(a* a, t) + k)),
     KD_FORM(1, false, shift(a, t, n)),
     KD_FORM(1, false, shift(a, t, -n, k)),
     KD_FORM(1, false, a - shift(a, t, 1)),
     KD_FORM(1, false, index(t) * a),
     // gates, their sums, decay products
     KD_FORM(3, true, cumsum(-0.25 * sigmoid(a), t)),
-    KD_FORM(1, true, cumsum(-log2e * sigmoid(a + b), t)),
+    KD_FORM(1, true, cumsum(-log2e* sigmoid(a + b), t)),
     KD_FORM(1, true, cumsum(-0.5 * sigmoid(a), t, {.exclusive = true})),
     KD_FORM(1, true, cumsum(-0.25 * sigmoid(a), t, {.exclusive = true, .reverse = true})),
-    KD_FORM(1, true, cumsum(-x * sigmoid(a), t)),
+    KD_FORM(1, true, cumsum(-x* sigmoid(a), t)),
     KD_FORM(1, true, cumsum(clamp(a, -0.25, 0.25), t)),
-    KD_FORM(4, true, a * exp2(g)),
-    KD_FORM(3, true, a * exp2(-g)),
-    KD_FORM(2, true, a * exp(g)),
-    KD_FORM(1, true, a * exp(-g)),
-    KD_FORM(2, true, a * exp2(last(g, t) - g)),
-    KD_FORM(1, true, a * exp2(g) * exp2(last(g, t))),
+    KD_FORM(4, true, a* exp2(g)),
+    KD_FORM(3, true, a* exp2(-g)),
+    KD_FORM(2, true, a* exp(g)),
+    KD_FORM(1, true, a* exp(-g)),
+    KD_FORM(2, true, a* exp2(last(g, t) - g)),
+    KD_FORM(1, true, a* exp2(g) * exp2(last(g, t))),
     KD_FORM(1, true, exp2(last(g, t))),
-    KD_FORM(1, true, a * b * exp2(g)),
-    KD_FORM(1, true, a * g),
+    KD_FORM(1, true, a* b* exp2(g)),
+    KD_FORM(1, true, a* g),
     KD_FORM(1, true, b - a * exp2(g)),
 };
 
@@ -134,7 +134,8 @@ bool is_word(char c) { return std::isalnum(static_cast<unsigned char>(c)) || c =
 template <class Visit>
 void for_each_letter(std::string_view text, Visit visit) {
   for (size_t i = 0; i < text.size(); ++i) {
-    const bool alone = (i == 0 || (!is_word(text[i - 1]) && text[i - 1] != '.')) && (i + 1 == text.size() || !is_word(text[i + 1]));
+    const bool alone =
+        (i == 0 || (!is_word(text[i - 1]) && text[i - 1] != '.')) && (i + 1 == text.size() || !is_word(text[i + 1]));
     if (alone && std::isalpha(static_cast<unsigned char>(text[i]))) visit(i, text[i]);
   }
 }

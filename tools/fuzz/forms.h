@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The expressions that random specs are made of: each is written once, and is C++ text, a value of a spec, and an estimate.
+// The expressions that random specs are made of: each is written once, and is C++ text, a value of a spec, and an
+// estimate.
 #pragma once
 #include <string_view>
 #include <vector>
@@ -8,8 +9,8 @@
 
 namespace kdagen::fuzz {
 
-/// What stands behind the letters of a form: a, b, c any values; g an exponent, such as a sum of gates; p a parameter; k a number; n a
-/// number of rows; x and y numbers that are options of the spec, kept by name.
+/// What stands behind the letters of a form: a, b, c any values; g an exponent, such as a sum of gates; p a parameter;
+/// k a number; n a number of rows; x and y numbers that are options of the spec, kept by name.
 template <class V, class A, class K>
 struct Letters {
   V a, b, c, g, p;

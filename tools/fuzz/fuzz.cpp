@@ -25,7 +25,8 @@ uint64_t seed_of(uint64_t seed, int64_t number) {
 
 /// Reasons are counted by their wording: names and numbers differ from spec to spec.
 std::string wording(const std::string& reason) {
-  static const std::regex place("^[^ ]*:[0-9]+: "), name("\\b[vxrpy][0-9]+\\b"), number("-?\\b[0-9]+(\\.[0-9]+)?(e[-+]?[0-9]+)?\\b");
+  static const std::regex place("^[^ ]*:[0-9]+: "), name("\\b[vxrpy][0-9]+\\b"),
+      number("-?\\b[0-9]+(\\.[0-9]+)?(e[-+]?[0-9]+)?\\b");
   return std::regex_replace(std::regex_replace(std::regex_replace(reason, place, ""), name, "NAME"), number, "N");
 }
 
@@ -48,7 +49,8 @@ class Fuzzer {
     if (request_.replay) {
       try_seed(*request_.replay);
     } else {
-      for (int64_t i = 0; i < request_.count && !is_over() && int64_t(report_.failures.size()) < request_.stop_at_failures; ++i) {
+      for (int64_t i = 0;
+           i < request_.count && !is_over() && int64_t(report_.failures.size()) < request_.stop_at_failures; ++i) {
         try_seed(seed_of(request_.seed, i));
         if (request_.progress) request_.progress(report_);
       }
@@ -59,9 +61,13 @@ class Fuzzer {
 
  private:
   double elapsed() const { return std::chrono::duration<double>(Clock::now() - begun_).count(); }
-  bool is_over() const { return (request_.seconds && elapsed() >= *request_.seconds) || (request_.stop && request_.stop()); }
+  bool is_over() const {
+    return (request_.seconds && elapsed() >= *request_.seconds) || (request_.stop && request_.stop());
+  }
 
-  Outcome outcome(const Sketch& sketch, uint64_t seed) const { return try_sketch(sketch, {request_.on, seed, request_.edit}); }
+  Outcome outcome(const Sketch& sketch, uint64_t seed) const {
+    return try_sketch(sketch, {request_.on, seed, request_.edit});
+  }
 
   void try_seed(uint64_t seed) {
     const rc::Shrinkable<Recipe> drawn = recipe_of(seed);
@@ -111,23 +117,39 @@ FuzzReport run_fuzz(const FuzzRequest& request) { return Fuzzer(request).run(); 
 nlohmann::ordered_json to_json(const FuzzReport& report) {
   nlohmann::ordered_json failures = nlohmann::ordered_json::array();
   for (const Failure& failure : report.failures)
-    failures.push_back({{"replay", failure.replay}, {"reason", failure.reason}, {"small_reason", failure.small_reason},
-                        {"spec", failure.spec}, {"arguments", failure.arguments}});
-  return {{"on", report.on}, {"seed", report.seed}, {"specs", report.specs()}, {"passed", report.passed}, {"undecided", report.undecided}, {"refused", report.refused},
-          {"operations", report.operations}, {"forms", report.forms}, {"features", report.features}, {"seconds", report.seconds}, {"failures", failures}};
+    failures.push_back({{"replay", failure.replay},
+                        {"reason", failure.reason},
+                        {"small_reason", failure.small_reason},
+                        {"spec", failure.spec},
+                        {"arguments", failure.arguments}});
+  return {{"on", report.on},
+          {"seed", report.seed},
+          {"specs", report.specs()},
+          {"passed", report.passed},
+          {"undecided", report.undecided},
+          {"refused", report.refused},
+          {"operations", report.operations},
+          {"forms", report.forms},
+          {"features", report.features},
+          {"seconds", report.seconds},
+          {"failures", failures}};
 }
 
 std::string to_text(const FuzzReport& report) {
   std::string text;
   for (const Failure& failure : report.failures)
-    text += fmt::format("seed {} fails:\n{}\nsmallest spec that fails ({}):\n{}\n", failure.replay, failure.reason, failure.small_reason, failure.spec);
+    text += fmt::format("seed {} fails:\n{}\nsmallest spec that fails ({}):\n{}\n", failure.replay, failure.reason,
+                        failure.small_reason, failure.spec);
   int64_t refused = 0;
   for (const auto& [reason, count] : report.refused) {
     text += fmt::format("refused {:>6} {}\n", count, reason);
     refused += count;
   }
-  return text + fmt::format("fuzz on {}, seed {}: {} specs of {} operations, {} passed, {} refused, {} undecided, {} failed, {:.0f} s\n", report.on,
-                            report.seed, report.specs(), report.operations, report.passed, refused, report.undecided, report.failures.size(), report.seconds);
+  return text +
+         fmt::format(
+             "fuzz on {}, seed {}: {} specs of {} operations, {} passed, {} refused, {} undecided, {} failed, {:.0f} s\n",
+             report.on, report.seed, report.specs(), report.operations, report.passed, refused, report.undecided,
+             report.failures.size(), report.seconds);
 }
 
 }  // namespace kdagen::fuzz

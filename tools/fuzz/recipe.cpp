@@ -6,9 +6,7 @@ namespace {
 
 rc::Gen<int> numbers() { return rc::gen::resize(rc::kNominalSize, rc::gen::inRange(0, gene_values)); }
 
-rc::Gen<Gene> genes() {
-  return rc::gen::construct<Gene>(numbers(), numbers(), numbers(), numbers(), numbers());
-}
+rc::Gen<Gene> genes() { return rc::gen::construct<Gene>(numbers(), numbers(), numbers(), numbers(), numbers()); }
 
 template <class T>
 rc::Gen<std::vector<T>> at_most(int length, rc::Gen<T> element) {
@@ -22,6 +20,8 @@ rc::Gen<Recipe> recipes(int steps) {
                                     at_most(steps, genes()), at_most(7, genes()));
 }
 
-rc::Shrinkable<Recipe> recipe_of(uint64_t seed, int steps) { return recipes(steps)(rc::Random(seed), rc::kNominalSize); }
+rc::Shrinkable<Recipe> recipe_of(uint64_t seed, int steps) {
+  return recipes(steps)(rc::Random(seed), rc::kNominalSize);
+}
 
 }  // namespace kdagen::fuzz

@@ -8,8 +8,8 @@
 
 namespace kdagen::fuzz {
 
-/// Numbers from 0 to 63. What they choose among depends on what is there (tools/fuzz/sketch.cpp): any recipe is a spec, and
-/// so is one with genes taken out. 0 stands for the plainest choice.
+/// Numbers from 0 to 63. What they choose among depends on what is there (tools/fuzz/sketch.cpp): any recipe is a spec,
+/// and so is one with genes taken out. 0 stands for the plainest choice.
 struct Gene {
   int what = 0, a = 0, b = 0, c = 0, detail = 0;
 };

@@ -13,7 +13,9 @@ namespace {
 /// Defaults of the spec's own options.
 constexpr double scale_default = 0.375, rate_default = 1.25;
 
-std::string literal(double x) { return fmt::format("{}", x).find_first_of(".en") == std::string::npos ? fmt::format("{}.0", x) : fmt::format("{}", x); }
+std::string literal(double x) {
+  return fmt::format("{}", x).find_first_of(".en") == std::string::npos ? fmt::format("{}.0", x) : fmt::format("{}", x);
+}
 
 std::string axes_text(unsigned axes) {
   std::vector<std::string> names;
@@ -30,11 +32,14 @@ std::map<std::string, std::string> spec_options(const Sketch& sketch) {
   return options;
 }
 
-Constant unit_of(const std::string& text, const Constant& scale) { return text == "ln2" ? ln2 : text == "scale" ? scale : Constant(0.5); }
+Constant unit_of(const std::string& text, const Constant& scale) {
+  return text == "ln2" ? ln2 : text == "scale" ? scale : Constant(0.5);
+}
 
 std::string tensor_text(const TensorLine& tensor) {
-  std::string text = fmt::format("s.{}(\"{}\", {}{})", tensor.is_param ? "param" : "input", tensor.name,
-                                 tensor.dtype ? fmt::format("{}, ", dtype_name(*tensor.dtype)) : "", axes_text(tensor.axes));
+  std::string text =
+      fmt::format("s.{}(\"{}\", {}{})", tensor.is_param ? "param" : "input", tensor.name,
+                  tensor.dtype ? fmt::format("{}, ", dtype_name(*tensor.dtype)) : "", axes_text(tensor.axes));
   if (tensor.absent) text += fmt::format(".optional({})", literal(*tensor.absent));
   if (tensor.bounds) text += fmt::format(".bounds({}, {})", literal(tensor.bounds->low), literal(tensor.bounds->high));
   return text;
@@ -64,8 +69,18 @@ Spec Sketch::build(const Options& options) const {
     all.push_back(tensor);
   }
   for (const ValueLine& line : values) {
-    const ValueLetters letters{all[line.operands[0]], all[line.operands[1]], all[line.operands[2]], all[line.operands[3]], all[line.operands[4]],
-                               line.k, line.n, t, h, d, scale, rate};
+    const ValueLetters letters{all[line.operands[0]],
+                               all[line.operands[1]],
+                               all[line.operands[2]],
+                               all[line.operands[3]],
+                               all[line.operands[4]],
+                               line.k,
+                               line.n,
+                               t,
+                               h,
+                               d,
+                               scale,
+                               rate};
     Value value = forms()[line.form].value(letters);
     if (line.factor != 1) value = value * line.factor;
     all.push_back(line.named ? s.let(name(int(all.size())), value) : value);
@@ -83,31 +98,46 @@ std::string Sketch::graph() const { return build(Options(spec_options(*this))).g
 std::string Sketch::check_arguments(uint64_t seed) const {
   std::string text;
   for (const auto& [key, value] : options) text += fmt::format(" --set {}={}", key, value);
-  if (shape.packed) text += fmt::format(" --seqlens {}", fmt::join(shape.seqlens, ","));
-  else text += fmt::format(" --tokens {} --batch {}", shape.seqlens.front(), shape.batch);
+  if (shape.packed)
+    text += fmt::format(" --seqlens {}", fmt::join(shape.seqlens, ","));
+  else
+    text += fmt::format(" --tokens {} --batch {}", shape.seqlens.front(), shape.batch);
   return text.substr(text.empty() ? 0 : 1) + fmt::format(" --heads {} --seed {}", shape.heads, seed);
 }
 
 std::string Sketch::cpp(uint64_t seed) const {
-  std::string text = fmt::format("// kdagen check fuzz.cpp {}\n#include <kdagen/kdagen.h>\nusing namespace kdagen;\n\n", check_arguments(seed));
-  text += "static Spec fuzz(const Options& o) {\n  Spec s(\"fuzz\", \"a random spec\", o);\n"
-          "  Axis t = s.rows(\"t\"), h = s.heads(\"h\"), d = s.features(\"d\");\n";
-  text += fmt::format("  Constant scale = o.number(\"scale\", {}), rate = o.number(\"rate\", {});\n", literal(scale_default), literal(rate_default));
+  std::string text = fmt::format("// kdagen check fuzz.cpp {}\n#include <kdagen/kdagen.h>\nusing namespace kdagen;\n\n",
+                                 check_arguments(seed));
+  text +=
+      "static Spec fuzz(const Options& o) {\n  Spec s(\"fuzz\", \"a random spec\", o);\n"
+      "  Axis t = s.rows(\"t\"), h = s.heads(\"h\"), d = s.features(\"d\");\n";
+  text += fmt::format("  Constant scale = o.number(\"scale\", {}), rate = o.number(\"rate\", {});\n",
+                      literal(scale_default), literal(rate_default));
   for (const TensorLine& tensor : tensors) text += fmt::format("  Value {} = {};\n", tensor.name, tensor_text(tensor));
   for (size_t i = 0; i < values.size(); ++i) {
     const ValueLine& line = values[i];
     std::string expression = written(forms()[line.form], [&](char letter) -> std::string {
       switch (letter) {
-        case 'a': return name(line.operands[0]);
-        case 'b': return name(line.operands[1]);
-        case 'c': return name(line.operands[2]);
-        case 'g': return name(line.operands[3]);
-        case 'p': return name(line.operands[4]);
-        case 'k': return literal(line.k);
-        case 'n': return std::to_string(line.n);
-        case 'x': return "scale";
-        case 'y': return "rate";
-        default: return std::string(1, letter);
+        case 'a':
+          return name(line.operands[0]);
+        case 'b':
+          return name(line.operands[1]);
+        case 'c':
+          return name(line.operands[2]);
+        case 'g':
+          return name(line.operands[3]);
+        case 'p':
+          return name(line.operands[4]);
+        case 'k':
+          return literal(line.k);
+        case 'n':
+          return std::to_string(line.n);
+        case 'x':
+          return "scale";
+        case 'y':
+          return "rate";
+        default:
+          return std::string(1, letter);
       }
     });
     if (line.factor != 1) expression = fmt::format("({}) * {}", expression, literal(line.factor));

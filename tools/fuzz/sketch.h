@@ -16,9 +16,9 @@ namespace kdagen::fuzz {
 struct TensorLine {
   std::string name;
   bool is_param = false;
-  unsigned axes = 0;                     ///< of rows_bit, head_bit, feature_bit
-  std::optional<DType> dtype;            ///< of an input, where the spec fixes it
-  std::optional<double> absent;          ///< optional, read as this
+  unsigned axes = 0;             ///< of rows_bit, head_bit, feature_bit
+  std::optional<DType> dtype;    ///< of an input, where the spec fixes it
+  std::optional<double> absent;  ///< optional, read as this
   std::optional<Interval> bounds;
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// From a recipe's numbers to a spec that is sensible: values stay of ordinary size, functions in their domains, exponents
-// provable, and no comparison sits on a kink.
+// From a recipe's numbers to a spec that is sensible: values stay of ordinary size, functions in their domains,
+// exponents provable, and no comparison sits on a kink.
 #include <algorithm>
 #include <cmath>
 #include <set>
@@ -85,7 +85,8 @@ class Sketcher {
   }
 
   bool has_input() const {
-    return std::any_of(result_.tensors.begin(), result_.tensors.end(), [](const TensorLine& line) { return !line.is_param; });
+    return std::any_of(result_.tensors.begin(), result_.tensors.end(),
+                       [](const TensorLine& line) { return !line.is_param; });
   }
   int first_input() const {
     for (size_t i = 0; i < result_.tensors.size(); ++i)
@@ -141,8 +142,18 @@ class Sketcher {
   EstimateLetters letters(const ValueLine& line) const {
     const Shape& shape = result_.shape;
     auto of = [&](int i) { return estimates_[line.operands[i]]; };
-    return {of(0), of(1), of(2), of(3), of(4), line.k, line.n, {rows_bit, double(shape.chunk)}, {head_bit, 1}, {feature_bit, double(shape.dim)},
-            Constant::symbol("scale", 0.375), Constant::symbol("rate", 1.25)};
+    return {of(0),
+            of(1),
+            of(2),
+            of(3),
+            of(4),
+            line.k,
+            line.n,
+            {rows_bit, double(shape.chunk)},
+            {head_bit, 1},
+            {feature_bit, double(shape.dim)},
+            Constant::symbol("scale", 0.375),
+            Constant::symbol("rate", 1.25)};
   }
 
   void add_value(const Gene& gene, const std::vector<int>& menu) {
@@ -153,7 +164,8 @@ class Sketcher {
     line.n = 1 + gene.detail % 5;
     line.named = gene.detail % 3 == 2;
     for (int attempt = 0; attempt < 6; ++attempt) {
-      line.operands = {operand(gene.a + attempt), operand(gene.b + 7 * attempt), operand(gene.c + attempt), exponent(gene.c + attempt), parameter(gene.b + attempt)};
+      line.operands = {operand(gene.a + attempt), operand(gene.b + 7 * attempt), operand(gene.c + attempt),
+                       exponent(gene.c + attempt), parameter(gene.b + attempt)};
       if (add_if_valid(line)) return;
     }
   }

@@ -42,7 +42,9 @@ std::string any_schedule(Compilation& compilation, const std::string& arch, Chan
 /// Texts of one pass under different schedules: they must give the same bits.
 class Schedules : public Subject {
  public:
-  void add(std::string schedule, std::unique_ptr<Subject> subject) { subjects_.emplace_back(std::move(schedule), std::move(subject)); }
+  void add(std::string schedule, std::unique_ptr<Subject> subject) {
+    subjects_.emplace_back(std::move(schedule), std::move(subject));
+  }
 
   Tensors run(const Tensors& inputs, const Shape& shape) override {
     const Tensors first = subjects_.front().second->run(inputs, shape);
@@ -76,7 +78,8 @@ class Trial {
     }
     try {
       const CheckReport report = run_check(request_);
-      return report.pass() ? Outcome{} : Outcome{is_undecided(report) ? Outcome::undecided : Outcome::failed, failures(report)};
+      return report.pass() ? Outcome{}
+                           : Outcome{is_undecided(report) ? Outcome::undecided : Outcome::failed, failures(report)};
     } catch (const runtime::CompileError& error) {  // a text that a compiler refuses
       return {Outcome::failed, error.what()};
     } catch (const ToolchainError&) {
@@ -118,7 +121,8 @@ class Trial {
     auto schedules = std::make_unique<Schedules>();
     const std::string schedule = any_schedule(compilation, arch_, chance_);
     schedules->add(schedule, load(compilation, schedule));
-    if (options_.on == "cuda" || compilation.direction() == twice_) schedules->add("default", load(compilation, "default"));
+    if (options_.on == "cuda" || compilation.direction() == twice_)
+      schedules->add("default", load(compilation, "default"));
     return schedules;
   }
 
@@ -140,11 +144,12 @@ class Trial {
     std::string text;
     for (const CheckRun& run : report.runs) {
       if (run.ok()) continue;
-      text += fmt::format("{} grads={}: {}{}{}\n", run.direction, run.grads, run.comparison, run.failure.empty() ? "" : ": ", run.failure);
+      text += fmt::format("{} grads={}: {}{}{}\n", run.direction, run.grads, run.comparison,
+                          run.failure.empty() ? "" : ": ", run.failure);
       for (const Verdict& verdict : run.outputs)
         if (!verdict.ok && verdict.note != "absent")
-          text += fmt::format("  {}: rel {:.2e} (bound {:.2e}), max {:.2e} (bound {:.2e}) {}\n", verdict.name, verdict.rel_l2,
-                              verdict.rel_bound, verdict.max_rel, verdict.max_bound, verdict.note);
+          text += fmt::format("  {}: rel {:.2e} (bound {:.2e}), max {:.2e} (bound {:.2e}) {}\n", verdict.name,
+                              verdict.rel_l2, verdict.rel_bound, verdict.max_rel, verdict.max_bound, verdict.note);
     }
     return text;
   }

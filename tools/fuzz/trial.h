@@ -19,8 +19,8 @@ struct TrialOptions {
 
 struct Outcome {
   enum Kind { passed, refused, undecided, failed } kind = passed;
-  std::string reason;  ///< why it was refused, or what is wrong. Undecided: rounding decides a comparison on which everything
-                       ///< depends, so that the error analysis bounds nothing
+  std::string reason;  ///< why it was refused, or what is wrong. Undecided: rounding decides a comparison on which
+                       ///< everything depends, so that the error analysis bounds nothing
 };
 
 /// Errors of the toolchain pass through.

@@ -83,22 +83,26 @@ HeadSizes sum_of(const std::vector<HeadSizes>& heads) {
 void check_sizes(const std::string& name, const std::vector<double>& reference, const std::vector<double>* actual,
                  const Criteria& criteria) {
   auto differs = [&](const auto* values) { return values && values->size() != reference.size(); };
-  if (differs(actual) || differs(criteria.errors) || differs(criteria.terms) ||
-      differs(criteria.unavoidable) || differs(criteria.must_be_zero))
+  if (differs(actual) || differs(criteria.errors) || differs(criteria.terms) || differs(criteria.unavoidable) ||
+      differs(criteria.must_be_zero))
     throw KdagenBug("judge: " + name + " and what it is judged by differ in size");
   if (!criteria.errors && !criteria.rel_l2 && !criteria.terms) throw KdagenBug("judge: no bound for " + name);
 }
 
 /// K ||e|| and declared bounds, the smaller one each, and storage on top; relative to `sizes.reference`.
-void set_bounds(const HeadSizes& sizes, const Criteria& criteria, double storage, double max_storage, Verdict& verdict) {
+void set_bounds(const HeadSizes& sizes, const Criteria& criteria, double storage, double max_storage,
+                Verdict& verdict) {
   verdict.rel_bound = criteria.rel_l2.value_or(infinity);
   verdict.max_bound = criteria.max_rel.value_or(infinity);
   if (criteria.errors) {
-    verdict.rel_bound = std::min(verdict.rel_bound, relative(criteria.factor * sizes.bound.norm(), sizes.reference.norm()));
+    verdict.rel_bound =
+        std::min(verdict.rel_bound, relative(criteria.factor * sizes.bound.norm(), sizes.reference.norm()));
     verdict.max_bound = std::min(verdict.max_bound, relative(criteria.factor * sizes.bound.max, sizes.reference.max));
   }
-  verdict.rel_bound = std::max(verdict.rel_bound, relative(1.05 * sizes.unavoidable.norm(), sizes.reference.norm())) + storage;
-  verdict.max_bound = std::max(verdict.max_bound, relative(1.05 * sizes.unavoidable.max, sizes.reference.max)) + max_storage;
+  verdict.rel_bound =
+      std::max(verdict.rel_bound, relative(1.05 * sizes.unavoidable.norm(), sizes.reference.norm())) + storage;
+  verdict.max_bound =
+      std::max(verdict.max_bound, relative(1.05 * sizes.unavoidable.max, sizes.reference.max)) + max_storage;
   // Without a bound of its own the largest error may be all of the allowed norm.
   if (!criteria.errors && !criteria.max_rel)
     verdict.max_bound = relative(verdict.rel_bound * sizes.reference.norm(), sizes.reference.max);
@@ -128,10 +132,10 @@ void judge_general(const std::vector<HeadSizes>& heads, const Criteria& criteria
   for (size_t h = 0; h < heads.size(); ++h) {
     const HeadSizes& head = heads[h];
     // A head may have few elements: storage may take a whole roundoff in each, or all of them by underflow.
-    const double storage_allowance =
-        criteria.dtype == "f64" ? 0
-                                : std::max(storage, 1.02 * format.unit) * head.reference.norm() +
-                                      scale * format.tiny * std::sqrt(static_cast<double>(head.elements));
+    const double storage_allowance = criteria.dtype == "f64"
+                                         ? 0
+                                         : std::max(storage, 1.02 * format.unit) * head.reference.norm() +
+                                               scale * format.tiny * std::sqrt(static_cast<double>(head.elements));
     const double bound = criteria.factor * head.bound.norm() + storage_allowance;
     if (std::isfinite(bound) && head.error.norm() <= bound) continue;
     set_figures(head, verdict);
@@ -160,8 +164,10 @@ void judge_parameter(const std::vector<HeadSizes>& heads, const Criteria& criter
     if (verdict.note.empty())
       verdict.note = fmt::format("head {}: |error| is {:.2e} of its allowance", h, heads[h].error.norm() / bound);
   }
-  verdict.rel_bound = std::min(relative(allowed.norm(), whole.reference.norm()), criteria.rel_l2.value_or(infinity)) + storage;
-  if (criteria.rel_l2 && !within(whole.error.norm(), *criteria.rel_l2 + storage, whole.reference.norm(), 0)) verdict.ok = false;
+  verdict.rel_bound =
+      std::min(relative(allowed.norm(), whole.reference.norm()), criteria.rel_l2.value_or(infinity)) + storage;
+  if (criteria.rel_l2 && !within(whole.error.norm(), *criteria.rel_l2 + storage, whole.reference.norm(), 0))
+    verdict.ok = false;
   verdict.max_bound = relative(largest, whole.reference.max);
 }
 

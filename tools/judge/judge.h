@@ -28,8 +28,8 @@ struct HeadLayout {
 
 /// What a tensor is judged by. At least one of `errors`, `rel_l2` and `terms` must be there.
 struct Criteria {
-  std::string dtype = "f32";  ///< the storage that the tensor went through
-  double factor = 1;          ///< K
+  std::string dtype = "f32";                    ///< the storage that the tensor went through
+  double factor = 1;                            ///< K
   const std::vector<double>* errors = nullptr;  ///< e, per element
   std::optional<double> rel_l2, max_rel;        ///< declared bounds, before storage
   std::optional<double> storage, max_storage;   ///< declared storage additions instead of the dtype's
@@ -60,8 +60,8 @@ struct Verdict {
 Verdict judge(const std::string& name, const std::vector<double>& reference, const std::vector<double>* actual,
               const Criteria& criteria);
 
-/// The bound on ||x - ref||/||ref|| of every head before storage is added: K ||e||/||ref|| or declared, the smaller; 0 for a
-/// head of zeros.
+/// The bound on ||x - ref||/||ref|| of every head before storage is added: K ||e||/||ref|| or declared, the smaller; 0
+/// for a head of zeros.
 std::vector<double> head_bounds(const std::vector<double>& reference, const Criteria& criteria);
 
 /// What one rounding into `dtype` may add to the relative 2-norm error of this reference.

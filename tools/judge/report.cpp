@@ -33,7 +33,8 @@ std::string describe(const CheckRun& run) {
 }  // namespace
 
 bool CheckRun::ok() const {
-  return failure.empty() && !outputs.empty() && std::all_of(outputs.begin(), outputs.end(), [](const Verdict& v) { return v.ok; });
+  return failure.empty() && !outputs.empty() &&
+         std::all_of(outputs.begin(), outputs.end(), [](const Verdict& v) { return v.ok; });
 }
 
 bool CheckReport::pass() const {
@@ -68,7 +69,9 @@ std::string to_text(const CheckReport& report) {
     for (const Verdict& v : run.outputs) {
       text += fmt::format("  {:<12} {:>10.2e} {:>10.2e} {:>10.2e} {:>10.2e} {:>9} {}\n", v.name, v.rel_l2, v.rel_bound,
                           v.max_rel, v.max_bound, v.kappa ? fmt::format("{:.3g}", *v.kappa) : "-",
-                          v.ok ? "ok" : v.note.empty() ? "FAIL" : "FAIL: " + v.note);
+                          v.ok             ? "ok"
+                          : v.note.empty() ? "FAIL"
+                                           : "FAIL: " + v.note);
       ++judged;
       failed += !v.ok;
     }

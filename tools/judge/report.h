@@ -14,11 +14,11 @@ namespace kdagen {
 struct CheckRun {
   std::string direction;  ///< fwd or bwd
   std::string regime;
-  std::string grads;      ///< storage of the gradients: f32, bf16, fp16
-  std::string operands;   ///< exact or rounded
-  std::string pipeline;   ///< exact or bf16
+  std::string grads;     ///< storage of the gradients: f32, bf16, fp16
+  std::string operands;  ///< exact or rounded
+  std::string pipeline;  ///< exact or bf16
   double do_scale = 1;
-  std::string oracle;     ///< kernel or end_to_end
+  std::string oracle;      ///< kernel or end_to_end
   std::string comparison;  ///< what against what, for people; not in the JSON
   std::vector<Verdict> outputs;
   std::string failure = {};  ///< why there are no outputs (a race, an access out of bounds, ...); not in the JSON

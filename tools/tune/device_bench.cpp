@@ -31,14 +31,16 @@ double median(const std::vector<float>& values) {
 
 int spilled_bytes(const runtime::CompiledText& compiled) {
   int bytes = 0;
-  for (const runtime::EntryResources& entry : compiled.resources) bytes += entry.spill_store_bytes + entry.spill_load_bytes;
+  for (const runtime::EntryResources& entry : compiled.resources)
+    bytes += entry.spill_store_bytes + entry.spill_load_bytes;
   return bytes;
 }
 
 Built build(const emit::Emitted& emitted, const std::string& arch, int spills_allowed) {
   try {
     const runtime::CompiledText compiled = runtime::compile(emitted.text, arch, compile_options(emitted.manifest));
-    if (const int bytes = spilled_bytes(compiled); bytes > spills_allowed) return {nullptr, fmt::format("spills {} bytes", bytes)};
+    if (const int bytes = spilled_bytes(compiled); bytes > spills_allowed)
+      return {nullptr, fmt::format("spills {} bytes", bytes)};
     runtime::KernelOptions options;
     options.binaries.push_back({compiled.target, compiled.image});
     return {runtime::make_cuda_kernel(emitted.text, emitted.manifest, std::move(options)), ""};
@@ -59,7 +61,8 @@ DeviceBench::DeviceBench(Compilation& compilation, std::string arch, const Bench
   Patterns patterns;
   calls_.push_back(std::make_unique<DeviceCall>(emitted.manifest, sizes_, ordinal_, patterns));
   const runtime::DeviceInfo device = runtime::device_info(ordinal_);
-  const int64_t wanted = 2 * int64_t{device.l2_bytes}, room = device.memory_bytes / 4, each = std::max<int64_t>(1, calls_[0]->bytes());
+  const int64_t wanted = 2 * int64_t{device.l2_bytes}, room = device.memory_bytes / 4,
+                each = std::max<int64_t>(1, calls_[0]->bytes());
   const int64_t count = std::min<int64_t>(most_calls, runtime::ceil_divide(std::min(wanted, room), each));
   while (static_cast<int64_t>(calls_.size()) < count)
     calls_.push_back(std::make_unique<DeviceCall>(emitted.manifest, sizes_, ordinal_, patterns));
@@ -86,7 +89,8 @@ double DeviceBench::milliseconds(const Built& built) {
   const runtime::Stream stream(ordinal_);
   const auto call = [&] { calls_[turn_++ % calls_.size()]->launch(*built.kernel, stream.get()); };
   const double once = std::max(1e-3, median(runtime::time_on_stream(ordinal_, stream.get(), warm_ups, 2, call)));
-  const int repetitions = static_cast<int>(std::clamp(measured_ms / once, double{fewest_repetitions}, double{most_repetitions}));
+  const int repetitions =
+      static_cast<int>(std::clamp(measured_ms / once, double{fewest_repetitions}, double{most_repetitions}));
   return median(runtime::time_on_stream(ordinal_, stream.get(), 0, repetitions, call));
 }
 

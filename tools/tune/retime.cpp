@@ -41,14 +41,17 @@ std::vector<Timed> build_all(const std::vector<Candidate>& candidates, DeviceBen
 
 }  // namespace
 
-Retiming retime_all(Compilation& compilation, const BenchSizes& sizes, int ordinal, const std::string& chosen, int rounds) {
+Retiming retime_all(Compilation& compilation, const BenchSizes& sizes, int ordinal, const std::string& chosen,
+                    int rounds) {
   const runtime::DeviceInfo device = runtime::device_info(ordinal);
   DeviceBench bench(compilation, device.arch, sizes, ordinal);
   std::vector<Timed> all = build_all(
-      candidates(compilation, device.arch, {device.shared_bytes_per_multiprocessor, device.threads_per_multiprocessor}), bench);
+      candidates(compilation, device.arch, {device.shared_bytes_per_multiprocessor, device.threads_per_multiprocessor}),
+      bench);
   for (int round = 0; round < rounds; ++round)
     for (Timed& timed : all) timed.ms.push_back(bench.milliseconds(timed.built));
-  const auto best = std::min_element(all.begin(), all.end(), [](const Timed& a, const Timed& b) { return a.median() < b.median(); });
+  const auto best =
+      std::min_element(all.begin(), all.end(), [](const Timed& a, const Timed& b) { return a.median() < b.median(); });
   const auto own = std::find_if(all.begin(), all.end(), [&](const Timed& timed) { return timed.schedule == chosen; });
   Retiming result;
   result.timed = static_cast<int>(all.size());

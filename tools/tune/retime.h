@@ -9,7 +9,7 @@
 namespace kdagen::tune {
 
 struct Retiming {
-  std::string best;        ///< the fastest of all
+  std::string best;                   ///< the fastest of all
   double best_ms = 0, chosen_ms = 0;  ///< medians of the rounds
   int timed = 0;
   double ratio() const { return chosen_ms / best_ms; }
@@ -17,6 +17,7 @@ struct Retiming {
 
 /// Builds every candidate that passes the tuner's rules and the comparison on small problems, and times all of them in
 /// turn, `rounds` times, on inputs that do not fit into the L2 cache. Errors of DeviceBench.
-Retiming retime_all(Compilation& compilation, const BenchSizes& sizes, int ordinal, const std::string& chosen, int rounds);
+Retiming retime_all(Compilation& compilation, const BenchSizes& sizes, int ordinal, const std::string& chosen,
+                    int rounds);
 
 }  // namespace kdagen::tune

@@ -15,8 +15,8 @@ class Reference {
  public:
   /// Runs `kernel`. `call` must outlive this and may be used for other things between.
   Reference(runtime::CudaKernel& kernel, DeviceCall& call, int ordinal);
-  /// "dx differs from the default's", of the first output that does; empty if none. What a kernel does not write differs
-  /// from what the other one wrote.
+  /// "dx differs from the default's", of the first output that does; empty if none. What a kernel does not write
+  /// differs from what the other one wrote.
   std::string difference(runtime::CudaKernel& kernel);
 
  private:

@@ -22,7 +22,12 @@ class Search {
  public:
   Search(const std::vector<Candidate>& candidates, Workbench& workbench, const SearchOptions& options, const Keep& keep,
          const Progress& progress)
-      : candidates_(candidates), workbench_(workbench), options_(options), keep_(keep), progress_(progress), states_(candidates.size()) {}
+      : candidates_(candidates),
+        workbench_(workbench),
+        options_(options),
+        keep_(keep),
+        progress_(progress),
+        states_(candidates.size()) {}
 
   void remember(const std::vector<runtime::TuningEntry>& known) {
     std::map<std::string, const runtime::TuningEntry*> by_name;
@@ -59,7 +64,9 @@ class Search {
     std::future<Built> built;
   };
 
-  bool has_time_for(Clock::duration work) const { return workbench_.now() + work + workbench_.closing_time() <= options_.deadline; }
+  bool has_time_for(Clock::duration work) const {
+    return workbench_.now() + work + workbench_.closing_time() <= options_.deadline;
+  }
 
   void time_default() {
     const Clock::time_point begun = workbench_.now();
@@ -92,7 +99,8 @@ class Search {
     states_[*index].seen = true;
     const Clock::time_point begun = workbench_.now();
     try {
-      running_.push_back({*index, begun, std::async(std::launch::async, workbench_.prepare(candidates_[*index].schedule))});
+      running_.push_back(
+          {*index, begun, std::async(std::launch::async, workbench_.prepare(candidates_[*index].schedule))});
     } catch (const UsageError& error) {
       record(*index, {0, error.what()});
     }
@@ -116,8 +124,10 @@ class Search {
   void record(size_t index, const Trial& trial) {
     State& state = states_[index];
     state.seen = true;
-    if (trial.rejected.empty()) state.ms.push_back(trial.ms);
-    else state.rejected = trial.rejected;
+    if (trial.rejected.empty())
+      state.ms.push_back(trial.ms);
+    else
+      state.rejected = trial.rejected;
     keep_(candidates_[index].schedule, trial);
     progress_(result(fastest()), candidates_.size());
   }
@@ -142,7 +152,8 @@ class Search {
   SearchResult closing() {
     std::vector<size_t> order(candidates_.size());
     std::iota(order.begin(), order.end(), size_t{0});
-    std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return states_[a].median() < states_[b].median(); });
+    std::stable_sort(order.begin(), order.end(),
+                     [&](size_t a, size_t b) { return states_[a].median() < states_[b].median(); });
     std::vector<size_t> accepted;
     for (const size_t index : order) {
       const bool enough = static_cast<int>(accepted.size()) >= options_.finalists;
@@ -167,8 +178,9 @@ class Search {
 
 }  // namespace
 
-SearchResult search(const std::vector<Candidate>& candidates, Workbench& workbench, const std::vector<runtime::TuningEntry>& known,
-                    const SearchOptions& options, const Keep& keep, const Progress& progress) {
+SearchResult search(const std::vector<Candidate>& candidates, Workbench& workbench,
+                    const std::vector<runtime::TuningEntry>& known, const SearchOptions& options, const Keep& keep,
+                    const Progress& progress) {
   Search search(candidates, workbench, options, keep, progress);
   search.remember(known);
   return search.run();

@@ -43,8 +43,8 @@ struct SearchOptions {
 
 struct SearchResult {
   std::string best;
-  double ms = 0;      ///< median of its timings
-  int tried = 0;      ///< timed or rejected, now or before
+  double ms = 0;  ///< median of its timings
+  int tried = 0;  ///< timed or rejected, now or before
   int rejected = 0;
 };
 
@@ -56,10 +56,12 @@ struct Trial {
 using Keep = std::function<void(const std::string& schedule, const Trial& trial)>;
 using Progress = std::function<void(const SearchResult& so_far, size_t candidates)>;
 
-/// The first candidate is the default: timed in any case, and what the others have to equal bit for bit. The next is always
-/// the one that lies nearest to the fastest known, so that an early end costs little. `known`: of earlier searches; what
-/// is in it is not tried again. No candidate is begun that would, going by the slowest so far, not be done by the deadline.
-SearchResult search(const std::vector<Candidate>& candidates, Workbench& workbench, const std::vector<runtime::TuningEntry>& known,
-                    const SearchOptions& options, const Keep& keep, const Progress& progress);
+/// The first candidate is the default: timed in any case, and what the others have to equal bit for bit. The next is
+/// always the one that lies nearest to the fastest known, so that an early end costs little. `known`: of earlier
+/// searches; what is in it is not tried again. No candidate is begun that would, going by the slowest so far, not be
+/// done by the deadline.
+SearchResult search(const std::vector<Candidate>& candidates, Workbench& workbench,
+                    const std::vector<runtime::TuningEntry>& known, const SearchOptions& options, const Keep& keep,
+                    const Progress& progress);
 
 }  // namespace kdagen::tune

@@ -50,7 +50,8 @@ int index_of(const Values& values, int value) {
 
 Candidate candidate(const Space& space, const schedule::Tiling& tiling) {
   return {{index_of(space.threads, tiling.threads), index_of(space.tiles, tiling.tiles_per_block),
-           index_of(space.blocks, tiling.min_blocks), index_of(space.heads, tiling.heads_fastest), index_of(space.stages, tiling.stages)},
+           index_of(space.blocks, tiling.min_blocks), index_of(space.heads, tiling.heads_fastest),
+           index_of(space.stages, tiling.stages)},
           schedule::tiling_text(tiling)};
 }
 
@@ -81,8 +82,8 @@ std::string hopeless(const ScheduleFigures& figures, const Processor& processor)
   if (blocks * tiling.threads > processor.threads) return "threads";
   if (blocks > figures.resident_blocks + 1) return "registers";
   if (tiling.stages == 0) return "";
-  const int resident = std::min({processor.shared_bytes / shared, processor.threads / tiling.threads,
-                                 std::max(blocks, figures.resident_blocks)});
+  const int resident = std::min(
+      {processor.shared_bytes / shared, processor.threads / tiling.threads, std::max(blocks, figures.resident_blocks)});
   const int64_t of_a_slot = int64_t{resident} * figures.slot_bytes;
   if (tiling.stages * of_a_slot < fewest_bytes_in_flight) return "too few bytes on their way";
   if ((tiling.stages - 1) * of_a_slot >= most_bytes_in_flight) return "more bytes on their way than can be made use of";
@@ -109,8 +110,9 @@ std::vector<Candidate> candidates(Compilation& compilation, const std::string& a
           }
       }
     }
-  std::stable_sort(all.begin() + 1, all.end(),
-                   [&](const Candidate& a, const Candidate& b) { return distance(a, all.front()) < distance(b, all.front()); });
+  std::stable_sort(all.begin() + 1, all.end(), [&](const Candidate& a, const Candidate& b) {
+    return distance(a, all.front()) < distance(b, all.front());
+  });
   return all;
 }
 

@@ -23,9 +23,9 @@ struct Processor {
   int shared_bytes = 0, threads = 0;
 };
 
-/// Why the schedule cannot be the best, by a model of its cost: residency that memory, threads or registers do not allow
-/// (a block more than the registers' count is let through: the compiler's report has the last word), and staged operands
-/// that keep far too few bytes on their way, or far more than a memory can make use of. Empty if it can.
+/// Why the schedule cannot be the best, by a model of its cost: residency that memory, threads or registers do not
+/// allow (a block more than the registers' count is let through: the compiler's report has the last word), and staged
+/// operands that keep far too few bytes on their way, or far more than a memory can make use of. Empty if it can.
 std::string hopeless(const ScheduleFigures& figures, const Processor& processor);
 
 /// The default first, then by distance from it. What the scheduler refuses or names otherwise is left out.

@@ -36,10 +36,9 @@ struct OptionInfo {
 /// The common options with a value of their own; `dtype`, `out` and `upstream` also take a tensor's name as
 /// `dtype.NAME=`. Of these chunk, dim, dtype and out are the DSL's, the rest is left to the compiler.
 inline const std::vector<std::string>& common_options() {
-  static const std::vector<std::string> names = {"chunk",    "dim",      "dtype",    "out",
-                                                 "grads",    "layout",   "upstream", "upstream_layout",
-                                                 "operands", "scan",     "schedule", "save",
-                                                 "arithmetic"};
+  static const std::vector<std::string> names = {"chunk",    "dim",      "dtype",           "out",      "grads",
+                                                 "layout",   "upstream", "upstream_layout", "operands", "scan",
+                                                 "schedule", "save",     "arithmetic"};
   return names;
 }
 inline const std::vector<std::string>& prefix_options() {

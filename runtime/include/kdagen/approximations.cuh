@@ -2,8 +2,8 @@
 // The hardware's approximations, included by <kdagen/device.cuh>. Relative errors of at most about 2^-22; the emulator
 // computes them with the host's library, so its results differ in the last bits.
 //
-// approx_x keeps subnormal numbers, for which the compiler adds scaling around the instruction. approx_x_normal is the bare
-// instruction: the same bits where argument and result are normal, which is for the caller to know.
+// approx_x keeps subnormal numbers, for which the compiler adds scaling around the instruction. approx_x_normal is the
+// bare instruction: the same bits where argument and result are normal, which is for the caller to know.
 #pragma once
 
 namespace kdagen_device {

@@ -97,7 +97,9 @@ KD_FUNCTION unsigned pack_two<fp16>(float first, float second) {
 #endif
 
 template <>
-KD_FUNCTION float to<float>(float x) { return x; }
+KD_FUNCTION float to<float>(float x) {
+  return x;
+}
 
 template <>
 KD_FUNCTION bf16 to<bf16>(float x) {
@@ -133,7 +135,9 @@ KD_FUNCTION fp16 to<fp16>(float x) {
 
 /// x rounded to T and widened again: to_float(to<T>(x)).
 template <class T>
-KD_FUNCTION float round_to(float x) { return to_float(to<T>(x)); }
+KD_FUNCTION float round_to(float x) {
+  return to_float(to<T>(x));
+}
 
 #ifdef KDAGEN_EMULATOR
 template <class T>
@@ -143,7 +147,9 @@ KD_FUNCTION unsigned pack_two(float first, float second) {
 #else
 /// The upper of two packed halves is a bf16 where a float has it: no shift is needed.
 template <>
-KD_FUNCTION float round_to<bf16>(float x) { return __uint_as_float(pack_two<bf16>(0.0f, x)); }
+KD_FUNCTION float round_to<bf16>(float x) {
+  return __uint_as_float(pack_two<bf16>(0.0f, x));
+}
 #endif
 
 // ---- Approximations ------------------------------------------------------------------------------------------
@@ -180,7 +186,9 @@ struct Tiles {
 
 // ---- Four elements at a time ---------------------------------------------------------------------------------
 
-struct alignas(16) Four32 { float x, y, z, w; };
+struct alignas(16) Four32 {
+  float x, y, z, w;
+};
 
 /// Four 16-bit elements in memory order: lower half of `lower` first.
 struct alignas(8) Four16 {
@@ -280,7 +288,8 @@ struct Tile {
 
 /// Tile `number` (below 2^32) of `batch` rows of `tokens` tokens each.
 KD_FUNCTION Tile find_tile(long long number, int chunk, long long tokens) {
-  const unsigned a_row = static_cast<unsigned>((tokens + chunk - 1) / chunk), batch = static_cast<unsigned>(number) / a_row;
+  const unsigned a_row = static_cast<unsigned>((tokens + chunk - 1) / chunk),
+                 batch = static_cast<unsigned>(number) / a_row;
   const long long token = (number - static_cast<long long>(batch) * a_row) * chunk, rest = tokens - token;
   return Tile{batch, token, static_cast<int>(rest < chunk ? rest : chunk)};
 }
@@ -292,12 +301,16 @@ KD_FUNCTION long long sequence_of_tile(long long number, long long sequences, co
 #pragma unroll 1
   while (high - low > 1) {
     const long long middle = (low + high) / 2;
-    if (first_tile[middle] <= number) low = middle; else high = middle;
+    if (first_tile[middle] <= number)
+      low = middle;
+    else
+      high = middle;
   }
   return low;
 }
 
-/// Tile `number` of packed sequences; sequence s begins at token sequence_start[s]. Both tables have sequences + 1 entries.
+/// Tile `number` of packed sequences; sequence s begins at token sequence_start[s]. Both tables have sequences + 1
+/// entries.
 KD_FUNCTION Tile find_packed_tile(long long number, int chunk, long long sequences, const long long* first_tile,
                                   const long long* sequence_start) {
   const long long s = sequence_of_tile(number, sequences, first_tile);
@@ -305,7 +318,8 @@ KD_FUNCTION Tile find_packed_tile(long long number, int chunk, long long sequenc
   return Tile{0, token, static_cast<int>(rest < chunk ? rest : chunk)};
 }
 
-/// Tile `number` after the last sequence, a surplus tile: its rows, as far as the buffer has them, belong to no sequence.
+/// Tile `number` after the last sequence, a surplus tile: its rows, as far as the buffer has them, belong to no
+/// sequence.
 KD_FUNCTION Tile find_surplus_tile(long long number, int chunk, long long tokens, long long sequences,
                                    const long long* first_tile, const long long* sequence_start) {
   const long long token = sequence_start[sequences] + (number - first_tile[sequences]) * chunk, rest = tokens - token;
@@ -319,13 +333,14 @@ struct Offsets {
 
   /// Kept inside the buffer, so that a bad table cannot lead outside.
   KD_FUNCTION long long at(long long s) const {
-    const long long offset = bytes == 8 ? static_cast<const long long*>(cu_seqlens)[s] : static_cast<const int*>(cu_seqlens)[s];
+    const long long offset =
+        bytes == 8 ? static_cast<const long long*>(cu_seqlens)[s] : static_cast<const int*>(cu_seqlens)[s];
     return offset < 0 ? 0 : offset > tokens ? tokens : offset;
   }
 };
 
-/// Fills first_tile and sequence_start (sequences + 1 entries each) by one block of 256 threads: every thread counts the
-/// tiles of a run of sequences, then adds the runs before. `counts`: 256 numbers in shared memory.
+/// Fills first_tile and sequence_start (sequences + 1 entries each) by one block of 256 threads: every thread counts
+/// the tiles of a run of sequences, then adds the runs before. `counts`: 256 numbers in shared memory.
 KD_FUNCTION void write_first_tiles(const Offsets& offsets, long long sequences, int chunk, long long* first_tile,
                                    long long* sequence_start, long long* counts) {
   const int thread = static_cast<int>(threadIdx.x);

@@ -37,7 +37,8 @@ unsigned long long kdagen_emulator_lane_xor(unsigned long long bits, int mask, i
 // Operands on their way to shared memory (kdagen/staging.cuh). `arrival` and `map` are the text's objects.
 void kdagen_emulator_initialise_arrival(const void* arrival, int line);
 void kdagen_emulator_publish_arrivals();
-void kdagen_emulator_expect_bytes(const void* arrival, unsigned bytes, const void* record, unsigned long long record_bytes, int line);
+void kdagen_emulator_expect_bytes(const void* arrival, unsigned bytes, const void* record,
+                                  unsigned long long record_bytes, int line);
 void kdagen_emulator_wait_for(const void* arrival, unsigned phase, int line);
 void kdagen_emulator_fetch_box(void* to, const void* map, long long first, long long second, long long third,
                                const void* arrival, int line);

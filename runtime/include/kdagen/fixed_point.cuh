@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The prelude of texts with fixed-point sums: numbers counted in units of 2^-bits by a 32-bit integer. Their sums are
-// exact, so every order of additions gives the same bits. As in <kdagen/device.cuh>, no function here does more than one
-// operation of a spec.
+// exact, so every order of additions gives the same bits. As in <kdagen/device.cuh>, no function here does more than
+// one operation of a spec.
 //
-// The compiler has proven that no sum leaves the integers: every summand is saturated at its proven bound. Integers have no
-// NaN: texts carry it beside them, as a float that is added where integers become floats.
+// The compiler has proven that no sum leaves the integers: every summand is saturated at its proven bound. Integers
+// have no NaN: texts carry it beside them, as a float that is added where integers become floats.
 #pragma once
 #include <kdagen/integers.cuh>
 
@@ -22,7 +22,9 @@ struct Fixed {
 
 /// x as a fixed-point number, for an |x| that is known to fit; 0 for NaN, which the text carries beside the integers.
 template <int bits>
-KD_FUNCTION Fixed<bits> to_fixed(float x) { return {nearest_integer(x * static_cast<float>(1 << bits))}; }
+KD_FUNCTION Fixed<bits> to_fixed(float x) {
+  return {nearest_integer(x * static_cast<float>(1 << bits))};
+}
 
 /// The same for any x, saturated at +-limit units.
 template <int bits>
@@ -32,7 +34,9 @@ KD_FUNCTION Fixed<bits> to_fixed(float x, int limit) {
 }
 
 template <int bits>
-KD_FUNCTION float to_float(Fixed<bits> x) { return static_cast<float>(x.units) * (1.0f / static_cast<float>(1 << bits)); }
+KD_FUNCTION float to_float(Fixed<bits> x) {
+  return static_cast<float>(x.units) * (1.0f / static_cast<float>(1 << bits));
+}
 
 /// The nearest whole number, to even at a tie; the compiler has proven that it fits.
 template <int bits>
@@ -42,16 +46,20 @@ KD_FUNCTION Fixed<bits> nearest_whole(Fixed<bits> x) {
   return {static_cast<int>(static_cast<unsigned>(whole + up) << bits)};
 }
 
-// 2^x with x = whole + fraction is 2^(1 + fraction) * 2^(whole - 1). A float in [1, 2) has 23 bits behind the point, where one
-// shift puts the fraction, with the whole part above it, in the place of an exponent. A longer fraction is rounded.
+// 2^x with x = whole + fraction is 2^(1 + fraction) * 2^(whole - 1). A float in [1, 2) has 23 bits behind the point,
+// where one shift puts the fraction, with the whole part above it, in the place of an exponent. A longer fraction is
+// rounded.
 
 /// whole + 126 and fraction where a float has exponent and fraction. For a whole part of -126 to 127; else mod 512.
 template <int bits>
 KD_FUNCTION unsigned exponent_and_fraction(Fixed<bits> x) {
   const unsigned units = static_cast<unsigned>(x.units);
-  if constexpr (bits <= 23) return (units + (126u << bits)) << (23 - bits);
-  else if constexpr (bits == 24) return (units + (126u << 24) + 1) >> 1;
-  else return static_cast<unsigned>(((x.units >> (bits - 24)) + 1) >> 1) + (126u << 23);
+  if constexpr (bits <= 23)
+    return (units + (126u << bits)) << (23 - bits);
+  else if constexpr (bits == 24)
+    return (units + (126u << 24) + 1) >> 1;
+  else
+    return static_cast<unsigned>(((x.units >> (bits - 24)) + 1) >> 1) + (126u << 23);
 }
 
 /// 2^x where the result is a normal number: the whole part is added to an exponent.
@@ -65,8 +73,10 @@ KD_FUNCTION float approx_exp2_normal(Fixed<bits> x) {
 template <int bits>
 KD_FUNCTION float approx_exp2(Fixed<bits> x) {
   int whole = x.units >> bits;
-  if constexpr (bits > 23) whole += ((x.units & ((1 << bits) - 1)) + (1 << (bits - 24))) >> bits;  // rounded up to 1
-  else whole = whole < -251 ? -251 : whole > 256 ? 256 : whole;
+  if constexpr (bits > 23)
+    whole += ((x.units & ((1 << bits) - 1)) + (1 << (bits - 24))) >> bits;  // rounded up to 1
+  else
+    whole = whole < -251 ? -251 : whole > 256 ? 256 : whole;
   const unsigned argument = (exponent_and_fraction(x) & 0x7fffffu) | 0x3f800000u;
   return scale_by_power_of_two(approx_exp2_normal(__uint_as_float(argument)), whole - 1);
 }

@@ -18,14 +18,19 @@ KD_FUNCTION int nearest_integer(float x) {
 }
 
 template <>
-KD_FUNCTION int to<int>(float x) { return nearest_integer(x); }
+KD_FUNCTION int to<int>(float x) {
+  return nearest_integer(x);
+}
 
-struct alignas(16) FourIntegers { int x, y, z, w; };
+struct alignas(16) FourIntegers {
+  int x, y, z, w;
+};
 
 template <>
 KD_FUNCTION void store4<true, int>(int* to_where, const float* in) {
   require_alignment(to_where, sizeof(FourIntegers));
-  *reinterpret_cast<FourIntegers*>(to_where) = FourIntegers{to<int>(in[0]), to<int>(in[1]), to<int>(in[2]), to<int>(in[3])};
+  *reinterpret_cast<FourIntegers*>(to_where) =
+      FourIntegers{to<int>(in[0]), to<int>(in[1]), to<int>(in[2]), to<int>(in[3])};
 }
 
 }  // namespace kdagen_device

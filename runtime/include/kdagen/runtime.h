@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* kdagen's runtime for C and everything that can call C: load an emitted text with its manifest, launch it on CUDA
- * devices. No CUDA header is needed. Every function is thread-safe. A function that returns int returns KDAGEN_OK or one
- * of the codes below, and then kdagen_last_error() says what is wrong; nothing has been written to the tensors. */
+ * devices. No CUDA header is needed. Every function is thread-safe. A function that returns int returns KDAGEN_OK or
+ * one of the codes below, and then kdagen_last_error() says what is wrong; nothing has been written to the tensors. */
 #ifndef KDAGEN_RUNTIME_H
 #define KDAGEN_RUNTIME_H
 
@@ -74,10 +74,10 @@ KDAGEN_API int kdagen_warm_up(kdagen_kernel* kernel, int32_t device);
 /* Bytes of device memory, aligned to 256, that a launch of this size needs besides the tensors. */
 KDAGEN_API int kdagen_workspace_bytes(const kdagen_kernel* kernel, const kdagen_problem* problem, int64_t* bytes);
 
-/* Checks everything, then enqueues the launches on `stream` (a CUstream or cudaStream_t of the tensors' device; null is the
- * default stream). Does not wait for the device. Optional tensors are left out or given with a null `data`. With a null
- * `workspace` the launch takes its own memory in the order of the stream; else it must stay untouched until the launch is
- * done. */
+/* Checks everything, then enqueues the launches on `stream` (a CUstream or cudaStream_t of the tensors' device; null is
+ * the default stream). Does not wait for the device. Optional tensors are left out or given with a null `data`. With a
+ * null `workspace` the launch takes its own memory in the order of the stream; else it must stay untouched until the
+ * launch is done. */
 KDAGEN_API int kdagen_launch(kdagen_kernel* kernel, const kdagen_tensor* tensors, int32_t tensor_count,
                              const kdagen_problem* problem, void* stream, void* workspace, int64_t workspace_bytes);
 

@@ -3,8 +3,8 @@
 // emitted texts that stage their operands; after <kdagen/device.cuh>. The asynchronous forms need sm_90 or later.
 //
 // The protocol of one slot: its arrival counter is initialised once; for each tile one thread announces the bytes
-// (expect_bytes) and asks for the boxes (fetch_box); every thread waits (wait_for) before it reads them; a block barrier
-// after the last read lets that one thread fill the slot again.
+// (expect_bytes) and asks for the boxes (fetch_box); every thread waits (wait_for) before it reads them; a block
+// barrier after the last read lets that one thread fill the slot again.
 #pragma once
 
 namespace kdagen_device {
@@ -27,10 +27,12 @@ struct alignas(8) StagedTile {
   long long rows;      // as in Tile
 };
 
-KD_FUNCTION Tile tile_of(const StagedTile& staged) { return Tile{staged.batch, staged.token, static_cast<int>(staged.rows)}; }
+KD_FUNCTION Tile tile_of(const StagedTile& staged) {
+  return Tile{staged.batch, staged.token, static_cast<int>(staged.rows)};
+}
 
-/// The chunk of tokens in front of tile `number`, as if it were a tile of the same sequence: where next_staged_tile goes on
-/// to tile `number`. Found from nothing; the tables are null for batch rows of equal length.
+/// The chunk of tokens in front of tile `number`, as if it were a tile of the same sequence: where next_staged_tile
+/// goes on to tile `number`. Found from nothing; the tables are null for batch rows of equal length.
 KD_FUNCTION StagedTile staged_tile_before(long long number, int chunk, long long tokens, long long sequences,
                                           const long long* first_tile, const long long* sequence_start) {
   if (first_tile == nullptr) {
@@ -41,8 +43,8 @@ KD_FUNCTION StagedTile staged_tile_before(long long number, int chunk, long long
   return StagedTile{0, sequence_start[s] + (number - first_tile[s] - 1) * chunk, sequence_start[s + 1], s, 0};
 }
 
-/// The tile after `tile`, which must be there: the next rows of its sequence, else the start of the next batch row or of
-/// the next sequence that has rows.
+/// The tile after `tile`, which must be there: the next rows of its sequence, else the start of the next batch row or
+/// of the next sequence that has rows.
 KD_FUNCTION StagedTile next_staged_tile(const StagedTile& tile, int chunk, const long long* sequence_start) {
   StagedTile next = tile;
   next.token += chunk;
@@ -81,7 +83,9 @@ KD_FUNCTION void fetch_box(void* to_shared, const TensorMap& map, long long firs
   kdagen_emulator_fetch_box(to_shared, &map, first, second, third, arrival, line);
 }
 #else
-KD_FUNCTION unsigned shared_address(const void* pointer) { return static_cast<unsigned>(__cvta_generic_to_shared(pointer)); }
+KD_FUNCTION unsigned shared_address(const void* pointer) {
+  return static_cast<unsigned>(__cvta_generic_to_shared(pointer));
+}
 
 /// One thread, before anything else happens to the counter: a phase ends with one announcement and its bytes.
 KD_FUNCTION void initialise_arrival(Arrival* arrival) {
@@ -94,7 +98,8 @@ KD_FUNCTION void publish_arrivals() { asm volatile("fence.mbarrier_init.release.
 /// Announces the bytes of the phase under way. Who waits for them sees what this thread wrote to the record before.
 template <class Record>
 KD_FUNCTION void expect_bytes(Arrival* arrival, unsigned bytes, const Record*) {
-  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(arrival)), "r"(bytes) : "memory");
+  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(arrival)), "r"(bytes)
+               : "memory");
 }
 
 /// Returns when phase 0, 1, 0, ... is over: its bytes are in shared memory.
@@ -105,15 +110,18 @@ KD_FUNCTION void wait_for(Arrival* arrival, unsigned phase) {
       "again:\n"
       "mbarrier.try_wait.parity.shared::cta.b64 arrived, [%0], %1;\n"
       "@!arrived bra again;\n"
-      "}" ::"r"(shared_address(arrival)), "r"(phase) : "memory");
+      "}" ::"r"(shared_address(arrival)),
+      "r"(phase)
+      : "memory");
 }
 
 /// Asks for the map's box at (row `first`, `second`, `third`) of a tensor, all columns; rows outside the tensor
 /// arrive as 0. `to_shared` is a multiple of 128.
-KD_FUNCTION void fetch_box(void* to_shared, const TensorMap& map, long long first, long long second, long long third, Arrival* arrival) {
+KD_FUNCTION void fetch_box(void* to_shared, const TensorMap& map, long long first, long long second, long long third,
+                           Arrival* arrival) {
   asm volatile(
-      "cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %4, %5}], [%6];" ::"r"(
-          shared_address(to_shared)),
+      "cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %4, %5}], [%6];" ::
+          "r"(shared_address(to_shared)),
       "l"(&map), "r"(0), "r"(static_cast<int>(first)), "r"(static_cast<int>(second)), "r"(static_cast<int>(third)),
       "r"(shared_address(arrival))
       : "memory");
@@ -128,21 +136,25 @@ KD_FUNCTION void next_slot(int& slot, unsigned& phase, int slots) {
 /// The same box by all threads of the block, for tensors of any alignment: `rows` rows of `columns` elements, the first
 /// at `from`, `stride` elements apart, and zeros up to `box_rows`. Seen by all after a block barrier.
 template <class T>
-KD_SEPARATE_FUNCTION void copy_box(T* to_shared, const T* from, long long stride, int rows, int box_rows, int columns, int threads) {
+KD_SEPARATE_FUNCTION void copy_box(T* to_shared, const T* from, long long stride, int rows, int box_rows, int columns,
+                                   int threads) {
 #pragma unroll 1
   for (int at = static_cast<int>(threadIdx.x); at < box_rows * columns; at += threads)
     to_shared[at] = at < rows * columns ? from[at / columns * stride + at % columns] : to<T>(0.0f);
 }
 
-/// Row `row` of a tile whose first row is at `first`, in global memory. aligned: rows are less than 2^32 bytes apart, so one
-/// wide multiplication finds it.
+/// Row `row` of a tile whose first row is at `first`, in global memory. aligned: rows are less than 2^32 bytes apart,
+/// so one wide multiplication finds it.
 template <bool aligned, class T>
 KD_FUNCTION T* row_of(T* first, long long stride, int row) {
 #ifndef KDAGEN_EMULATOR
   if constexpr (aligned) {
-    __builtin_assume(__isGlobal(first));  // it may have been kept in shared memory, where the compiler loses sight of that
+    __builtin_assume(
+        __isGlobal(first));  // it may have been kept in shared memory, where the compiler loses sight of that
     unsigned long long bytes;
-    asm("mul.wide.u32 %0, %1, %2;" : "=l"(bytes) : "r"(row), "r"(static_cast<unsigned>(stride * static_cast<long long>(sizeof(T)))));
+    asm("mul.wide.u32 %0, %1, %2;"
+        : "=l"(bytes)
+        : "r"(row), "r"(static_cast<unsigned>(stride * static_cast<long long>(sizeof(T)))));
     return reinterpret_cast<T*>(reinterpret_cast<unsigned long long>(first) + bytes);
   }
 #endif

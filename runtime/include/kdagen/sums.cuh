@@ -55,9 +55,9 @@ KD_FUNCTION float tree_part(long long count, int part, int parts, const Term& te
   return sum;
 }
 
-/// Second stage of a parameter sum, by a block of 256 threads: *result = the sum of term(0..count-1) by the same tree, for
-/// each of 32 columns, once a block. 8 threads share a column: each takes an equal run of the terms. `wanted`: the thread's
-/// column exists. `parts`: 256 numbers in shared memory.
+/// Second stage of a parameter sum, by a block of 256 threads: *result = the sum of term(0..count-1) by the same tree,
+/// for each of 32 columns, once a block. 8 threads share a column: each takes an equal run of the terms. `wanted`: the
+/// thread's column exists. `parts`: 256 numbers in shared memory.
 template <class Term>
 KD_FUNCTION void sum_segments(long long count, bool wanted, float* parts, float* result, const Term& term) {
   const int part = static_cast<int>(threadIdx.x) / 32;
