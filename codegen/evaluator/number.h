@@ -62,6 +62,9 @@ namespace functions {
 inline double plain(double x) { return x; }
 inline double plain(float x) { return x; }
 inline double plain(Tracked x) { return x.value; }
+inline double exact(double x) { return x; }
+inline float exact(float x) { return x; }
+inline Tracked exact(Tracked x) { return Tracked(x.value); }
 
 // ---- float and double --------------------------------------------------------------------------------------------
 template <class Real>

@@ -31,9 +31,14 @@ template <class Number>
 void evaluate_pointwise(const Step& step, const Number* const* x, Number* z, int64_t count, bool obey_rounds) {
   namespace f = functions;
   using orders::multiply_add;
+  using N = Number;
   auto unary = [&](auto function) { map1(x[0], z, count, function); };
   auto binary = [&](auto function) { map2(x[0], x[1], z, count, function); };
-  using N = Number;
+  // One value read twice: v - v and v < v do not depend on how well v is known.
+  auto of_one_or_two = [&](auto function) {
+    if (x[0] != x[1]) return binary(function);
+    unary([&](N a) { return function(f::exact(a), f::exact(a)); });
+  };
   switch (step.kind) {
     case Kind::neg:
       return unary([](N a) { return -a; });
@@ -86,7 +91,7 @@ void evaluate_pointwise(const Step& step, const Number* const* x, Number* z, int
     case Kind::add:
       return binary([](N a, N b) { return a + b; });
     case Kind::sub:
-      return binary([](N a, N b) { return a - b; });
+      return of_one_or_two([](N a, N b) { return a - b; });
     case Kind::mul:
       return binary([](N a, N b) { return a * b; });
     case Kind::div:
@@ -98,11 +103,11 @@ void evaluate_pointwise(const Step& step, const Number* const* x, Number* z, int
     case Kind::max:
       return binary([](N a, N b) { return f::max(a, b); });
     case Kind::less:
-      return binary([](N a, N b) { return f::less(a, b); });
+      return of_one_or_two([](N a, N b) { return f::less(a, b); });
     case Kind::less_equal:
-      return binary([](N a, N b) { return f::less_equal(a, b); });
+      return of_one_or_two([](N a, N b) { return f::less_equal(a, b); });
     case Kind::equal:
-      return binary([](N a, N b) { return f::equal(a, b); });
+      return of_one_or_two([](N a, N b) { return f::equal(a, b); });
     case Kind::fma:
       return map3(x[0], x[1], x[2], z, count, [](N a, N b, N c) { return multiply_add(a, b, c); });
     case Kind::select:

@@ -127,6 +127,30 @@ TEST(FoundByRandomSpecs, AComparisonOfEqualNumbers) {
   EXPECT_TRUE(report.pass()) << to_text(report);
 }
 
+// v < v is false however well v is known; the softmax of equal numbers has no gradient at all.
+TEST(FoundByRandomSpecs, AComparisonOfOneNumberWithItself) {
+  const CheckReport report = checked(
+      [](Spec& s, const Options&, Axis t, Axis h, Axis d) {
+        Value x = s.input("x", {t, h, d});
+        Value a = x * x, b = sum(a * a, d) * 0.00048828125;
+        s.output("y", softmax(select(a < a, a, b), d)).dtype(f32);
+        s.output("z", select(equal(a - a, 0.0), b, x)).dtype(f32);
+      },
+      "f32");
+  EXPECT_TRUE(report.pass()) << to_text(report);
+}
+
+// An output that a broadcast widens is rounded as the number it repeats.
+TEST(FoundByRandomSpecs, ARowNumberForEveryFeature) {
+  const CheckReport report = checked(
+      [](Spec& s, const Options&, Axis t, Axis h, Axis d) {
+        Value x = s.input("x", {t, h}), p = s.param("p", {h, d});
+        s.output("y", exp(tanh(cumsum(x, t))) * exp2(p - detach(p)));
+      },
+      "bf16");
+  EXPECT_TRUE(report.pass()) << to_text(report);
+}
+
 // 2^-x of a number that rounds to one or the other neighbour in bf16 is off by more than its slope says.
 TEST(FoundByRandomSpecs, AnExponentialOfARoundedNumber) {
   const CheckReport report = checked(
