@@ -184,10 +184,15 @@ class Importer {
       if (!axis_names_.count(axis)) node.damaged("uses the unknown axis \"" + axis + "\"");
       axes.push_back(axis);
     }
-    bool has_rows =
-        llvm::any_of(axes, [&](auto& axis) { return build_.kernel().axis(axis).getRole() == AxisRole::Rows; });
-    if (role == "param" && has_rows) refuse("param '" + name + "' varies along rows; make it an input");
-    if (role == "input") axes.append({batch_, chunk_});
+    auto has = [&](AxisRole of) {
+      return llvm::any_of(axes, [&](auto& axis) { return build_.kernel().axis(axis).getRole() == of; });
+    };
+    if (role == "param" && has(AxisRole::Rows)) refuse("param '" + name + "' varies along rows; make it an input");
+    if (role == "input") {
+      if (!has(AxisRole::Rows) || !has(AxisRole::Head))
+        refuse("input '" + name + "' has no row for every token and head; make it a param");
+      axes.append({batch_, chunk_});
+    }
     auto bound = [&](const char* key) {
       auto value = node.optional_number(key);
       return value ? raw_.getF64FloatAttr(*value) : FloatAttr();

@@ -93,4 +93,9 @@ std::optional<Scalar> constant_scalar(Value value) {
   return std::nullopt;
 }
 
+std::optional<Scalar> coefficient_scalar(Value value) {
+  auto scalar = constant_scalar(value);
+  return scalar && std::isfinite(scalar->value()) && std::isfinite(1.0 / scalar->value()) ? scalar : std::nullopt;
+}
+
 }  // namespace kdagen::kda

@@ -46,7 +46,7 @@ bool cancels_later(Value value, const Scalar& scalar) {
 bool may_split(Value value) {
   if (!depends_on_cotangent(value) || value.hasOneUse()) return depends_on_cotangent(value);
   auto op = value.getDefiningOp<MulOp>();
-  auto scalar = op ? constant_scalar(op.getB()) : std::nullopt;
+  auto scalar = op ? coefficient_scalar(op.getB()) : std::nullopt;
   return scalar && llvm::all_of(value.getUsers(), [&](Operation* user) {
            return llvm::isa<MulOp>(user) && cancels_at(user, value, *scalar);
          });
@@ -59,7 +59,7 @@ Scaled split(Value value) {
     return {-inner.scalar, inner.value};
   }
   if (auto op = value.getDefiningOp<MulOp>())
-    if (auto scalar = constant_scalar(op.getB()); scalar && same_axes(op.getA(), value)) {
+    if (auto scalar = coefficient_scalar(op.getB()); scalar && same_axes(op.getA(), value)) {
       Scaled inner = split(op.getA());
       return {inner.scalar * *scalar, inner.value};
     }
@@ -104,7 +104,7 @@ struct Deferral {
     if (!depends_on_cotangent(x)) std::swap(x, y);
     if (depends_on_cotangent(y)) return {};
     Scaled scaled = split(x);
-    if (auto scalar = constant_scalar(y)) {
+    if (auto scalar = coefficient_scalar(y)) {
       if (!scaled.scaled()) return {};
       return times(build, scaled.value, scaled.scalar * *scalar);
     }

@@ -47,8 +47,8 @@ Value simpler_mul(Builder& build, Value a, Value b) {
 }
 
 Value simpler_div(Builder& build, Value a, Value b) {
-  auto divisor = constant_scalar(b);
-  if (!divisor || divisor->coefficient == 0.0) return {};
+  auto divisor = coefficient_scalar(b);
+  if (!divisor) return {};
   int exponent;
   bool exact = std::abs(std::frexp(divisor->coefficient, &exponent)) == 0.5;
   return exact || !divisor->is_number() ? build.mul(a, build.constant(divisor->inverse())) : Value();

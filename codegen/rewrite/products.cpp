@@ -17,7 +17,7 @@ constexpr unsigned most_depth = 48;  // linear ops on top of one another that a 
 
 void order_factors(SmallVector<Value>& factors) { llvm::stable_sort(factors, before); }
 
-bool is_constant(Value value) { return constant_scalar(value).has_value(); }
+bool is_coefficient(Value value) { return coefficient_scalar(value).has_value(); }
 
 /// Opens products into factors.
 class Opener {
@@ -26,7 +26,7 @@ class Opener {
 
   void collect(Value value, Product& product) {
     value = without_broadcast(value);
-    if (auto scalar = constant_scalar(value)) {
+    if (auto scalar = coefficient_scalar(value)) {
       product.coefficient = product.coefficient * *scalar;
     } else if (auto op = value.getDefiningOp<NegOp>()) {
       product.coefficient = -product.coefficient;
@@ -38,7 +38,7 @@ class Opener {
       collect(op.getB(), product);
     } else {
       auto div = value.getDefiningOp<DivOp>();
-      product.coefficient = product.coefficient * constant_scalar(div.getB())->inverse();
+      product.coefficient = product.coefficient * coefficient_scalar(div.getB())->inverse();
       collect(div.getA(), product);
     }
   }
@@ -48,7 +48,7 @@ class Opener {
   size_t factors(Value value) {
     auto mul = value.getDefiningOp<MulOp>();
     auto div = value.getDefiningOp<DivOp>();
-    if (!mul && !(div && is_constant(div.getB()))) return 0;
+    if (!mul && !(div && is_coefficient(div.getB()))) return 0;
     auto [known, added] = factors_.try_emplace(value, 0);
     if (!added || !through_(value)) return known->second;
     size_t count = mul ? counted(mul.getA()) + counted(mul.getB()) : counted(div.getA());
@@ -56,7 +56,7 @@ class Opener {
   }
   size_t counted(Value value) {
     value = without_broadcast(value);
-    if (is_constant(value)) return 0;
+    if (is_coefficient(value)) return 0;
     if (auto op = value.getDefiningOp<NegOp>()) return counted(op.getX());
     return std::max<size_t>(factors(value), 1);
   }
@@ -93,8 +93,8 @@ class Expansion {
       Product factor = product_of(first ? mul.getB() : mul.getA(), through_);
       return times(first ? mul.getA() : mul.getB(), factor, depth);
     }
-    if (auto div = llvm::dyn_cast<DivOp>(op); div && is_constant(div.getB()))
-      return times(div.getA(), {constant_scalar(div.getB())->inverse(), {}}, depth);
+    if (auto div = llvm::dyn_cast<DivOp>(op); div && is_coefficient(div.getB()))
+      return times(div.getA(), {coefficient_scalar(div.getB())->inverse(), {}}, depth);
     return LinearForm{{{}, value}};
   }
 
@@ -171,10 +171,10 @@ bool through_exponentials(Value product) {
   while (!pending.empty() && visited.size() <= 2 * most_factors) {  // there are half as many factors, too many to open
     Value next = without_broadcast(pending.pop_back_val());
     if (!visited.insert(next).second) continue;
-    if (is_exponential(next) || is_constant(next)) return true;
+    if (is_exponential(next) || is_coefficient(next)) return true;
     Operation* op = next.getDefiningOp();
     if (llvm::isa<NegOp, MulOp>(op)) llvm::append_range(pending, op->getOperands());
-    if (auto div = llvm::dyn_cast<DivOp>(op); div && is_constant(div.getB())) return true;
+    if (auto div = llvm::dyn_cast<DivOp>(op); div && is_coefficient(div.getB())) return true;
   }
   return false;
 }

@@ -19,8 +19,8 @@ struct Product {
   bool contains(mlir::Value factor) const { return llvm::is_contained(factors, factor); }
 };
 
-/// Which products are looked into; others are factors themselves. Constants, signs and broadcasts are always looked
-/// through.
+/// Which products are looked into; others are factors themselves. Coefficients (constants that can be divided by),
+/// signs and broadcasts are always looked through.
 using Through = llvm::function_ref<bool(mlir::Value)>;
 /// Every product is looked into.
 bool through_all(mlir::Value product);

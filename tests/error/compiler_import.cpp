@@ -55,6 +55,9 @@ TEST(Import, NamedDamage) {
   EXPECT_THAT(refusal_of([](json& g) { g["nodes"][1]["name"] = "_p"; }), HasSubstr("not an identifier"));
   EXPECT_THAT(refusal_of([](json& g) { g["nodes"][2]["op"] = "frobnicate"; }), HasSubstr("unknown op"));
   EXPECT_THAT(refusal_of([](json& g) { g["nodes"][2]["axes"] = {"t"}; }), HasSubstr("axes other than"));
+  for (const json& axes : {json::array(), json{"t"}, json{"h", "d"}})
+    EXPECT_THAT(refusal_of([&](json& g) { g["nodes"][0]["axes"] = axes; }), HasSubstr("for every token and head"));
+  EXPECT_THAT(refusal_of([](json& g) { g["nodes"][1]["axes"] = {"t", "h"}; }), HasSubstr("make it an input"));
   EXPECT_THAT(refusal_of([](json& g) { g["axes"][1]["name"] = "t"; }), HasSubstr("second one called"));
   EXPECT_THAT(refusal_of([](json& g) { g["chunk"] = 1e30; }), HasSubstr("\"chunk\""));
   EXPECT_THAT(refusal_of([](json& g) { g["outputs"] = json::array(); }), HasSubstr("no output"));

@@ -41,6 +41,6 @@ inline std::string refusal_at(const char* file, int line, std::string message) {
                   kdagen::Value x = s.input("x", {t, h, d}), w = s.input("w", {t, h});                          \
                   kdagen::Value p = s.param("p", {h, d});                                                       \
                   statement;                                                                                    \
-                  s.output("y", x* w* p);                                                                       \
+                  s.output("y", x * w * p);                                                                       \
                 }),                                                                                             \
             kdagen::test::refusal_at(__FILE__, __LINE__, message))

@@ -151,6 +151,18 @@ TEST(FoundByRandomSpecs, ARowNumberForEveryFeature) {
   EXPECT_TRUE(report.pass()) << to_text(report);
 }
 
+// Nothing can be divided by a factor of 0: algebra leaves such constants alone.
+TEST(FoundByRandomSpecs, AZeroAmongTheFactors) {
+  const CheckReport report = checked(
+      [](Spec& s, const Options&, Axis t, Axis h, Axis d) {
+        Value x = s.input("x", {t, h, d}), z = s.input("z", {t, h, d}).bounds(-0.1, 0.0), p = s.param("p", {d});
+        s.output("y", x * exp2(cumsum(z, t)) * (0.0 * ln2));
+        s.output("w", z + x * p * 0.0);
+      },
+      "bf16");
+  EXPECT_TRUE(report.pass()) << to_text(report);
+}
+
 // 2^-x of a number that rounds to one or the other neighbour in bf16 is off by more than its slope says.
 TEST(FoundByRandomSpecs, AnExponentialOfARoundedNumber) {
   const CheckReport report = checked(

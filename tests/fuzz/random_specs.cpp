@@ -62,7 +62,7 @@ TEST(RandomSpecs, ReachEveryExpressionAndEveryRewrite) {
   for (const Form& form : forms()) missing_forms[std::string(form.text)] = 0;
   std::map<std::string, int> option_values;
   int refused = 0;
-  constexpr int specs = 400;
+  constexpr int specs = 800;
   for (uint64_t seed = 1; seed <= specs; ++seed) {
     const Sketch sketch = sketch_of_seed(seed);
     for (const ValueLine& line : sketch.values) missing_forms.erase(std::string(forms()[line.form].text));
@@ -83,7 +83,7 @@ TEST(RandomSpecs, ReachEveryExpressionAndEveryRewrite) {
   EXPECT_THAT(missing_forms, testing::IsEmpty());
   EXPECT_LT(refused, specs / 10);
   EXPECT_FALSE(firings.empty());
-  for (const auto& [rewrite, count] : firings) EXPECT_GT(count, 0) << rewrite;
+  for (const auto& [rewrite, count] : firings) EXPECT_GT(count, 2) << rewrite;
   EXPECT_GT(firings["factored-decay"], 40);
   for (const char* option :
        {"dtype=bf16", "dtype=fp16", "dtype=f32", "out=fp16", "grads=fp16", "layout=htd", "upstream=fp16row",

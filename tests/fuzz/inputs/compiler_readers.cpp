@@ -109,7 +109,7 @@ std::vector<std::string> graph_seeds() {
 const std::vector<Reader>& readers() {
   static const std::vector<Reader> all{{"ir", accepts_ir, ir_seeds, false, true},
                                        {"ir_passes", accepts_ir_passes, ir_seeds, false, true},
-                                       {"graph_text", accepts_graph_text, graph_seeds, true, true},
+                                       {"graph_text", accepts_graph_text, graph_seeds, true},
                                        {"graph", accepts_graph, graph_seeds, true}};
   return all;
 }
