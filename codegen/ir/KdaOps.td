@@ -48,7 +48,7 @@ def Kda_OutputOp : Kda_Op<"output"> {
   let summary = "a tensor written to memory, narrowed from f32 with one rounding (to nearest even)";
   let description = [{
     role: output | gradient | param_gradient | residual | tap. `axes` are the tensor's axes (a value with fewer is
-    broadcast). unit_*: the caller hands over cotangent/unit (as kda.constant; used by derive).
+    broadcast; one with others is refused). unit_*: the caller hands over cotangent/unit (as kda.constant; used by derive).
     `anchor`: the stored number is the user's value * 2^anchor; the factor is already part of `value` (its exponential
     is 2^(exponent + anchor)). `anchor_kind`: static | subchunk, while the anchor still has to be chosen.
     `anchor_tensor`: the stored number is the user's value * 2^(anchor_sign * n), n by sub-chunk in the output of that name.

@@ -122,6 +122,9 @@ LogicalResult OutputOp::verify() {
   AxisAttr rows = kernel_of(getOperation()).axis(AxisRole::Rows);
   bool of_rows = rows && llvm::is_contained(getAxes(), rows.getName());
   if (getEvery() > 0 && !of_rows) return emitOpError("writes a row of each sub-chunk, but its tensor has no rows");
+  for (StringAttr axis : type_of(getValue()).getAxes())
+    if (!llvm::is_contained(getAxes(), axis))
+      return emitOpError("has no axis ") << axis << ", along which its value varies";
   return success();
 }
 

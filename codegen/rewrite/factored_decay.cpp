@@ -201,7 +201,8 @@ class FactoredDecay {
     };
     for (Value x : factors_of(target, taken)) {
       for (size_t source = 0; source < roots_.size(); ++source)
-        if (source != target) consider(group_with(target, taken, x, source));
+        if (source != target && axes_within(roots_[source].value, roots_[target].value))
+          consider(group_with(target, taken, x, source));
       consider(group_with(target, taken, x, std::nullopt));
     }
     return best;

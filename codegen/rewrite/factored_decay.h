@@ -9,7 +9,8 @@
 // Where the exponents have no features, ln2*e*sum_d(x*dy) + ... becomes one row sum, ln2*sum_d(x*(e*dy + ...)), first.
 // Guard: a term of dG divided by the forward factor x is, up to a constant, a term of another value that is needed
 // anyway; the terms hold an exponential, or at least two of them share x. Without such a value (x has no gradient) at
-// least two terms with an exponential share x: dG = x*(sum of +-dy*2^{+-G}). No value is built from one that is
+// least two terms with an exponential share x: dG = x*(sum of +-dy*2^{+-G}). The other value has no axis
+// that dG lacks. No value is built from one that is
 // computed from it, even where the terms that say so cancel. Values that already stand in several places are not taken
 // apart.
 #pragma once

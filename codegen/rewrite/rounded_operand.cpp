@@ -151,8 +151,9 @@ void rounded_operand(KernelOp kernel, const RewriteOptions& options, RewriteRepo
   std::vector<Operation*> anchors;
   OpBuilder end = OpBuilder::atBlockEnd(&kernel.block());
   for (Stored& stored : outputs) {
-    auto empty = end.getStrArrayAttr({});
-    anchors.push_back(end.create<OutputOp>(stored.rounded.getLoc(), stored.rounded, "", "", end.getF32Type(), empty,
+    auto names = type_of(stored.rounded).getAxes();
+    auto axes = end.getArrayAttr(SmallVector<Attribute>(names.begin(), names.end()));
+    anchors.push_back(end.create<OutputOp>(stored.rounded.getLoc(), stored.rounded, "", "", end.getF32Type(), axes,
                                            FloatAttr(), ArrayAttr(), 0, StringAttr(), StringAttr()));
   }
   clean_up(kernel);

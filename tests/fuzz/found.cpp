@@ -151,6 +151,17 @@ TEST(FoundByRandomSpecs, ARowNumberForEveryFeature) {
   EXPECT_TRUE(report.pass()) << to_text(report);
 }
 
+// What every feature gets alike is no source of a row's gradient.
+TEST(FoundByRandomSpecs, ADecayedSumOverTheFeatures) {
+  const CheckReport report = checked(
+      [](Spec& s, const Options&, Axis t, Axis h, Axis d) {
+        Value x = s.input("x", {t, h, d}), z = s.input("z", {t, h}).bounds(-0.1, 0.0), c = cumsum(z, t);
+        s.output("y", sum(x * 0.3, d) * exp2(last(c, t) - c));
+      },
+      "f32");
+  EXPECT_TRUE(report.pass()) << to_text(report);
+}
+
 // Nothing can be divided by a factor of 0: algebra leaves such constants alone.
 TEST(FoundByRandomSpecs, AZeroAmongTheFactors) {
   const CheckReport report = checked(

@@ -21,5 +21,5 @@ kda.kernel "kda_k2" "fwd"
   %below = kda.less %col, %row : (!kda.value<[s], f32>, !kda.value<[t], f32>) -> !kda.value<[t, s], i1>
   %m = kda.select %below, %beta, %zero : (!kda.value<[t, s], i1>, !t, !kda.value<[], f32>) -> !ts
   %q_b  = kda.round %q_d to bf16 : (!td) -> !td
-  kda.output %q_b as "o" role "output" storage bf16 axes ["b", "t", "h", "d"] : !td
+  kda.output %q_b as "o" role "output" storage bf16 axes ["b", "n", "t", "h", "d"] : !td
 }

@@ -252,3 +252,26 @@ kda.kernel "parameter" "bwd" axes #axes parallel ["b", "n", "h"] sequential [] o
 // CHECK-NEXT: %[[B0:.*]] = kda.mul
 // CHECK-NEXT: %[[B1:.*]] = kda.mul %[[B0]]
 // CHECK-NEXT: kda.add %[[A1]], %[[B1]]
+
+// dx = dy*2^G for every feature alike would hold the terms of dG, but has an axis that dG lacks
+kda.kernel "wider" "bwd" axes #axes parallel ["b", "n", "h"] sequential [] options {} {
+  %x = kda.input "x" role "input" storage bf16 : !f
+  %g = kda.input "g" role "input" storage f32 : !r
+  %s = kda.sum %x over ["d"] : (!f) -> !r
+  %up = kda.exp2 %g : (!r) -> !r
+  %dy = kda.input "dy" role "cotangent" storage f32 : !r
+  %ln2 = kda.constant 1.0 [#ln2] : !k
+  %scale = kda.constant 0.5 [] : !k
+  %a = kda.mul %dy, %up : (!r, !r) -> !r
+  %wide = kda.broadcast %a : (!r) -> !f
+  %dx = kda.mul %wide, %scale : (!f, !k) -> !f
+  %b = kda.mul %dy, %s : (!r, !r) -> !r
+  %c = kda.mul %b, %up : (!r, !r) -> !r
+  %dg = kda.mul %c, %ln2 : (!r, !k) -> !r
+  kda.output %dx as "dx" role "gradient" storage f32 axes ["b", "n", "t", "h", "d"] : !f
+  kda.output %dg as "dg" role "gradient" storage f32 axes ["b", "n", "t", "h"] : !r
+}
+// CHECK-LABEL: "wider"
+// CHECK: %[[DY:.*]] = kda.input "dy"
+// CHECK: %[[B:.*]] = kda.mul %[[DY]], %{{.*}} : ({{.*}}[b, n, t, h], f32>, {{.*}}[b, n, t, h], f32>)
+// CHECK: kda.output {{.*}} as "dg" role "gradient" storage f32 axes ["b", "n", "t", "h"]
