@@ -203,6 +203,7 @@ TEST(Check, RefusesWhatThereIsNot) {
   EXPECT_THROW(check_shape(10, {3, 4}, std::nullopt, std::nullopt), UsageError);
   EXPECT_THROW(check_shape(std::nullopt, {3, 4}, 2, std::nullopt), UsageError);
   EXPECT_THROW(check_shape(10, {}, 0, std::nullopt), UsageError);
+  EXPECT_THROW(check_shape(10, {}, 1, std::nullopt, 3), UsageError);
 }
 
 TEST(Check, Shapes) {
@@ -214,6 +215,8 @@ TEST(Check, Shapes) {
   Shape packed = check_shape(std::nullopt, {0, 7}, std::nullopt, std::nullopt);
   EXPECT_TRUE(packed.packed);
   EXPECT_EQ(packed.tokens(), 7);
+  EXPECT_EQ(check_shape(std::nullopt, {0, 7}, std::nullopt, std::nullopt, 40).tokens(), 47);
+  EXPECT_EQ(check_shape(std::nullopt, {}, std::nullopt, std::nullopt, 0).tokens(), 295);
 }
 
 }  // namespace

@@ -90,6 +90,7 @@ class Judge:
             one + ["--tokens", "37", "--batch", "3", "--heads", "3"],  # fixed length
             one + ["--seqlens", "16,16,16,16", "--heads", "1"],  # four surplus tiles in a block
             one + ["--seqlens", ",".join(["0"] * 12 + ["17"] + ["0"] * 7), "--heads", "1"],  # two blocks of surplus tiles alone
+            one + ["--seqlens", "17", "--unused-rows", "260", "--heads", "1"],  # a block of unused rows alone
             one + ["--seqlens", "900,37", "--heads", "1"],  # 8 segments of tiles: each part of the second stage has one
             small,  # all regimes, rows near zero, noise as cotangents
             one + ["--seqlens", "2080,37", "--heads", "1"],  # 17 segments: the parts share them unevenly

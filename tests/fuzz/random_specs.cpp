@@ -174,7 +174,8 @@ TEST(RandomSpecs, ReachEveryOpAndEveryUse) {
                               "saved values",
                               "packed sequences",
                               "batch rows of equal length",
-                              "an empty sequence"})
+                              "an empty sequence",
+                              "rows after the last sequence"})
     EXPECT_GT(counts[feature], 0) << feature;
 }
 

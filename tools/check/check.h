@@ -44,9 +44,10 @@ struct CheckRequest {
 
 /// 300 ragged tokens in packed sequences (a single row, an empty one, dead rows at the end), 4 heads.
 Shape default_check_shape();
-/// --tokens, --batch: fixed length; --seqlens: packed. Throws UsageError when both are given.
+/// --tokens, --batch: fixed length; --seqlens: packed, with --unused-rows after the last. Throws UsageError when both
+/// are given, or unused rows with a fixed length.
 Shape check_shape(std::optional<int64_t> tokens, const std::vector<int64_t>& seqlens, std::optional<int64_t> batch,
-                  std::optional<int64_t> heads);
+                  std::optional<int64_t> heads, std::optional<int64_t> unused_rows = std::nullopt);
 
 /// Throws UsageError for a regime or pipeline that there is not, and what compilation throws.
 CheckReport run_check(const CheckRequest& request);

@@ -19,7 +19,7 @@ struct Arguments {
   std::string on = "cpu", source;
   std::optional<std::string> regime, pipeline;
   double do_scale = 1;
-  std::optional<int64_t> tokens, batch, heads;
+  std::optional<int64_t> tokens, batch, heads, unused_rows;
   std::vector<int64_t> seqlens;
   uint64_t seed = 1;
   unsigned orders = 2;
@@ -84,7 +84,8 @@ int run(const Arguments& arguments) {
   request.do_scale = arguments.do_scale;
   request.seed = arguments.seed;
   request.given_text = !arguments.source.empty();
-  request.shape = check_shape(arguments.tokens, arguments.seqlens, arguments.batch, arguments.heads);
+  request.shape =
+      check_shape(arguments.tokens, arguments.seqlens, arguments.batch, arguments.heads, arguments.unused_rows);
   check_callers_memory(arguments, request.shape);
   if (!arguments.force)
     for (Direction direction : arguments.spec.directions())
@@ -120,6 +121,8 @@ void add_check(CLI::App& app, Action& chosen) {
       ->check(CLI::NonNegativeNumber);
   command->add_option("--batch", arguments->batch, "batch rows")->check(CLI::NonNegativeNumber);
   command->add_option("--heads", arguments->heads, "heads (4)")->check(CLI::NonNegativeNumber);
+  command->add_option("--unused-rows", arguments->unused_rows, "rows of packed tensors after the last sequence")
+      ->check(CLI::NonNegativeNumber);
   command->add_option("--cu-seqlens", arguments->offsets, "type of the offsets of packed sequences (i32)")
       ->check(CLI::IsMember({"i32", "i64"}));
   command

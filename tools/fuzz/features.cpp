@@ -69,6 +69,7 @@ std::set<std::string> features_of(const Sketch& sketch) {
   features.insert(sketch.shape.packed ? "packed sequences" : "batch rows of equal length");
   if (sketch.shape.packed && std::count(sketch.shape.seqlens.begin(), sketch.shape.seqlens.end(), 0))
     features.insert("an empty sequence");
+  if (sketch.shape.dead_rows > 0) features.insert("rows after the last sequence");
   return features;
 }
 

@@ -99,7 +99,8 @@ std::string Sketch::check_arguments(uint64_t seed) const {
   std::string text;
   for (const auto& [key, value] : options) text += fmt::format(" --set {}={}", key, value);
   if (shape.packed)
-    text += fmt::format(" --seqlens {}", fmt::join(shape.seqlens, ","));
+    text += fmt::format(" --seqlens {}{}", fmt::join(shape.seqlens, ","),
+                        shape.dead_rows > 0 ? fmt::format(" --unused-rows {}", shape.dead_rows) : "");
   else
     text += fmt::format(" --tokens {} --batch {}", shape.seqlens.front(), shape.batch);
   return text.substr(text.empty() ? 0 : 1) + fmt::format(" --heads {} --seed {}", shape.heads, seed);

@@ -70,6 +70,7 @@ class Sketcher {
       shape.seqlens.push_back(number % 8 == 7 ? 0 : number % 8 == 6 ? shape.chunk : 1 + number % (shape.chunk + 7));
     }
     if (shape.tokens() == 0) shape.seqlens.push_back(1);
+    if (const int unused = next_setting(); unused % 3 == 1) shape.dead_rows = 1 + unused % (12 * shape.chunk);
   }
 
   void choose_storage() {
