@@ -352,8 +352,9 @@ class KernelText {
     std::string entry = manifest_.kernel, any = entry + "_any";
     for (auto [name, aligned] : {std::pair{entry, true}, {any, false}}) {
       out.line(variant_guard(aligned));
-      // Element by element takes a few registers more; rather one block fewer than a spill.
-      int blocks = !aligned && tiling.min_blocks > 2 ? tiling.min_blocks - 1 : tiling.min_blocks;
+      // Element by element takes a few registers more, above all from memory itself; rather one block fewer than a spill.
+      bool tight = !aligned && tiling.min_blocks > (tiling.stages > 0 ? 2 : 1);
+      int blocks = tiling.min_blocks - int(tight);
       out.open(fmt::format("KD_KERNEL({}, {}) void {}({})", tiling.threads, blocks, name, staging_->parameter()));
       out.line(dynamic ? "KD_DYNAMIC_SHARED(float, shared);" : fmt::format("KD_SHARED(float, shared, {});", floats));
       out.line(fmt::format("{}_tiles<{}>(arguments, shared);", entry, aligned));

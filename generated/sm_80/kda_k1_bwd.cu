@@ -389,7 +389,7 @@ KD_ENTRY(kda_k1_bwd, Arguments);
 #endif
 
 #if KD_ANY_VARIANT
-KD_KERNEL(256, 2) void kda_k1_bwd_any(const Arguments arguments) {
+KD_KERNEL(256, 1) void kda_k1_bwd_any(const Arguments arguments) {
   KD_SHARED(float, shared, 2432);
   kda_k1_bwd_tiles<false>(arguments, shared);
 }

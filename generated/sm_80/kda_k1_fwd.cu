@@ -262,7 +262,7 @@ KD_ENTRY(kda_k1_fwd, Arguments);
 #endif
 
 #if KD_ANY_VARIANT
-KD_KERNEL(256, 2) void kda_k1_fwd_any(const Arguments arguments) {
+KD_KERNEL(256, 1) void kda_k1_fwd_any(const Arguments arguments) {
   KD_SHARED(float, shared, 2432);
   kda_k1_fwd_tiles<false>(arguments, shared);
 }

@@ -19,16 +19,17 @@ TEST(ShippedTexts, NothingSpills) {
     GTEST_SKIP() << error.what();
   }
   int texts = 0;
-  for (const auto& file : std::filesystem::directory_iterator(KDAGEN_GENERATED "/sm_90")) {
+  for (const auto& file : std::filesystem::recursive_directory_iterator(KDAGEN_GENERATED)) {
     if (file.path().extension() != ".cu") continue;
     ++texts;
+    const std::string arch = file.path().parent_path().filename().string();
     options.kernel = file.path().stem().string();
     std::string error;
-    const CompiledText compiled = compile(read_file(file.path(), error).value(), "sm_90", options);
+    const CompiledText compiled = compile(read_file(file.path(), error).value(), arch, options);
     EXPECT_FALSE(compiled.resources.empty()) << options.kernel;
     for (const EntryResources& entry : compiled.resources) {
       EXPECT_EQ(entry.spill_store_bytes + entry.spill_load_bytes, 0) << entry.entry;
-      EXPECT_LE(entry.registers, 128) << entry.entry;
+      if (arch == "sm_90") EXPECT_LE(entry.registers, 128) << entry.entry;
     }
   }
   EXPECT_GT(texts, 0);
