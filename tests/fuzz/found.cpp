@@ -162,6 +162,19 @@ TEST(FoundByRandomSpecs, ADecayedSumOverTheFeatures) {
   EXPECT_TRUE(report.pass()) << to_text(report);
 }
 
+// A comparison that rows make and columns ask for, too, travels through shared memory.
+TEST(FoundByRandomSpecs, ATruthValueForRowsAndColumns) {
+  const CheckReport report = checked(
+      [](Spec& s, const Options&, Axis t, Axis h, Axis d) {
+        Value x = s.input("x", {t, h, d}), p = s.param("p", {h, d});
+        Value smaller = less(x * rsqrt(sum(x * x, d) + 0.5), p);
+        s.output("y", sum(select(smaller, x, p), d));
+        s.output("z", cumsum(select(smaller, p, x), t));
+      },
+      "bf16", {}, "emulator");
+  EXPECT_TRUE(report.pass()) << to_text(report);
+}
+
 // Nothing can be divided by a factor of 0: algebra leaves such constants alone.
 TEST(FoundByRandomSpecs, AZeroAmongTheFactors) {
   const CheckReport report = checked(

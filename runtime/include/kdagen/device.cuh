@@ -252,6 +252,13 @@ KD_FUNCTION void store4(T* to_where, const float* in) {
   }
 }
 
+/// Truth values lie in memory as 1 and 0.
+template <bool aligned>
+KD_FUNCTION void store4(float* to_where, const bool* in) {
+  const float numbers[4] = {in[0] ? 1.0f : 0.0f, in[1] ? 1.0f : 0.0f, in[2] ? 1.0f : 0.0f, in[3] ? 1.0f : 0.0f};
+  store4<aligned>(to_where, numbers);
+}
+
 // ---- Cooperation of threads (the emulator brings its own) -----------------------------------------------------
 #ifndef KDAGEN_EMULATOR
 /// All threads of the block meet; what they wrote to shared and global memory before is seen by all after.
