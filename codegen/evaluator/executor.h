@@ -110,7 +110,10 @@ class Executor {
       case Kind::fixed_sum:
         sum_fixed(step, result);
         break;
-      case Kind::row_index:
+      case Kind::row_index:  // [rows][heads]: the same for every head
+        for (size_t i = 0; i < result.size(); ++i)
+          result[i] = Number(double(i / size_t(extent_heads(to))));
+        break;
       case Kind::column_index:
         for (size_t i = 0; i < result.size(); ++i) result[i] = Number(double(i));
         break;

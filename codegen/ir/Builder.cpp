@@ -80,7 +80,7 @@ Value Builder::boundary(Value x, StringRef over, int64_t every) {
 Value Builder::index(StringRef over) {
   SmallVector<std::string> axes = {over.str()};
   if (kernel().axis(over).getRole() == AxisRole::Rows)
-    for (AxisRole role : {AxisRole::Batch, AxisRole::Chunk})
+    for (AxisRole role : {AxisRole::Batch, AxisRole::Chunk, AxisRole::Head})
       if (auto axis = kernel().axis(role)) axes.push_back(axis.getName().getValue().str());
   return builder_.create<IndexOp>(location_, make_type(axes), builder_.getStringAttr(over));
 }

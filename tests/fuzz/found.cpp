@@ -162,6 +162,17 @@ TEST(FoundByRandomSpecs, ADecayedSumOverTheFeatures) {
   EXPECT_TRUE(report.pass()) << to_text(report);
 }
 
+// A parameter that rows weigh by their number, the same for every head: heads are summed last.
+TEST(FoundByRandomSpecs, AParameterByTheRowsNumber) {
+  const CheckReport report = checked(
+      [](Spec& s, const Options&, Axis t, Axis h, Axis d) {
+        Value x = s.input("x", {t, h, d}), p = s.param("p", {d});
+        s.output("y", x * softmax(0.125 * index(t) * p, d));
+      },
+      "bf16", {}, "emulator");
+  EXPECT_TRUE(report.pass()) << to_text(report);
+}
+
 // A comparison that rows make and columns ask for, too, travels through shared memory.
 TEST(FoundByRandomSpecs, ATruthValueForRowsAndColumns) {
   const CheckReport report = checked(
