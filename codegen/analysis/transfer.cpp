@@ -92,8 +92,8 @@ Interval of_boundary(kda::BoundaryOp boundary, const Assumptions& assumptions, I
   auto scan = boundary.getX().getDefiningOp<kda::ScanOp>();
   if (!scan || scan.getReverse()) return x;
   const int64_t chunk = assumptions.chunk.value_or(kda::kernel_of(scan.getOperation()).chunk()),
-                every = int64_t(boundary.getEvery());
-  return intersect(x, sum_of(of(scan.getX()), 0, double((chunk - 1) / every * every)));
+                every = int64_t(boundary.getEvery()), before = (chunk - 1) / every * every;
+  return intersect(x, sum_of(of(scan.getX()), 0, double(before)));
 }
 
 Interval of_index(kda::IndexOp index, const Assumptions& assumptions) {

@@ -31,7 +31,8 @@ std::string unless_aliased(const Program& program, const Names& names, mlir::Ope
     if (!input.getResult().hasOneUse()) return "";
     output = mlir::dyn_cast<OutputOp>(*input.getResult().user_begin());
   }
-  if (!output || !(input = alias_of(program, output))) return "";
+  input = output ? alias_of(program, output) : InputOp();
+  if (!input) return "";
   return fmt::format("arguments.{}.data != arguments.{}.data", names.tensor(output.getTensor().str()),
                      names.tensor(input.getTensor().str()));
 }

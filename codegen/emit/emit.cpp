@@ -352,7 +352,8 @@ class KernelText {
     std::string entry = manifest_.kernel, any = entry + "_any";
     for (auto [name, aligned] : {std::pair{entry, true}, {any, false}}) {
       out.line(variant_guard(aligned));
-      // Element by element takes a few registers more, above all from memory itself; rather one block fewer than a spill.
+      // Element by element takes a few registers more, above all from memory itself; rather one block fewer than a
+      // spill.
       bool tight = !aligned && tiling.min_blocks > (tiling.stages > 0 ? 2 : 1);
       int blocks = tiling.min_blocks - int(tight);
       out.open(fmt::format("KD_KERNEL({}, {}) void {}({})", tiling.threads, blocks, name, staging_->parameter()));

@@ -140,30 +140,19 @@ void print_segments_kernel(Writer& out, const Program& program, runtime::Manifes
                                1});
 }
 
-void print_finish_kernel(Writer& out, const Program& program, const Names& names, runtime::Manifest& manifest,
-                         std::set<std::string>& helpers) {
-  if (!has_finish(program)) return;
-  Finish finish(program);
-  std::string entry = manifest.kernel + "_finish", entry_any = entry + "_any";
-  bool loop = !finish.head_sums.empty() || !finish.after.empty();
-  const Tiling& tiling = program.tiling;
-  out.line(
-      "// Parameter sums, last stage: features, heads, and the adjoints of values made of parameters alone. One row of lanes.");
-  out.line("template <bool aligned>");
-  out.open(fmt::format("KD_FUNCTION void {}_body(const Arguments& arguments)", entry));
-  out.line(fmt::format("const int lane = static_cast<int>(threadIdx.x % {});", tiling.lanes));
-  out.line("(void)lane;");
+namespace {
+void print_cleared_head_sums(Writer& out, const Finish& finish, const Names& names) {
   for (SumOp sum : finish.head_sums) {
     std::string name = names.of(sum.getResult(), Map::Row);
     out.line(shape_of(sum.getResult()) == Shape::Columns
                  ? fmt::format("float {}[8] = {{0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f}};", name)
                  : fmt::format("float {} = 0.0f;", name));
   }
-  if (loop)
-    out.open("for (long long head = 0; head < arguments.heads; ++head)");
-  else
-    out.line("const long long head = blockIdx.x;");
-  out.line("(void)head;");
+}
+
+/// What the stage before left of each sum, for one head.
+void print_loaded_sums(Writer& out, const Finish& finish, const Program& program, const Names& names) {
+  const Tiling& tiling = program.tiling;
   for (SumOp sum : finish.sums)
     for (const ParameterSum& parameter : program.parameter_sums) {
       if (parameter.op != sum) continue;
@@ -178,18 +167,46 @@ void print_finish_kernel(Writer& out, const Program& program, const Names& names
         out.line(fmt::format("const float {} = {}[head];", name, from));
       }
     }
-  StatementPrinter in_loop(program, names, out, Place::Finish);
-  for (SumOp sum : finish.head_sums) in_loop.keep(sum.getX(), Map::Row);
-  in_loop.print(finish.heads);
+}
+
+void print_added_head_sums(Writer& out, const Finish& finish, const Names& names) {
   for (SumOp sum : finish.head_sums) {
     std::string name = names.of(sum.getResult(), Map::Row), x = names.of(sum.getX(), Map::Row);
     bool columns = shape_of(sum.getResult()) == Shape::Columns;
     out.line(columns ? fmt::format("for (int i = 0; i < 8; ++i) {}[i] += {}[i];", name, x)
                      : fmt::format("{} += {};", name, x));
   }
+}
+}  // namespace
+
+void print_finish_kernel(Writer& out, const Program& program, const Names& names, runtime::Manifest& manifest,
+                         std::set<std::string>& helpers) {
+  if (!has_finish(program)) return;
+  Finish finish(program);
+  std::string entry = manifest.kernel + "_finish", entry_any = entry + "_any";
+  bool loop = !finish.head_sums.empty() || !finish.after.empty();
+  out.line(
+      "// Parameter sums, last stage: features, heads, and the adjoints of values made of parameters alone. One row of lanes.");
+  out.line("template <bool aligned>");
+  out.open(fmt::format("KD_FUNCTION void {}_body(const Arguments& arguments)", entry));
+  out.line(fmt::format("const int lane = static_cast<int>(threadIdx.x % {});", program.tiling.lanes));
+  out.line("(void)lane;");
+  print_cleared_head_sums(out, finish, names);
+  if (loop)
+    out.open("for (long long head = 0; head < arguments.heads; ++head)");
+  else
+    out.line("const long long head = blockIdx.x;");
+  out.line("(void)head;");
+  print_loaded_sums(out, finish, program, names);
+  StatementPrinter in_loop(program, names, out, Place::Finish);
+  for (SumOp sum : finish.head_sums) in_loop.keep(sum.getX(), Map::Row);
+  in_loop.print(finish.heads);
+  print_added_head_sums(out, finish, names);
   if (loop) out.close();
-  if (!finish.after.empty()) out.line("const long long head = 0;");
-  if (!finish.after.empty()) out.line("(void)head;");
+  if (!finish.after.empty()) {
+    out.line("const long long head = 0;");
+    out.line("(void)head;");
+  }
   StatementPrinter after(program, names, out, Place::Finish);
   after.print(finish.after);
   out.close();

@@ -148,7 +148,7 @@ void print_row_max(Writer& out, const Tiling& tiling) {
 }
 }  // namespace
 
-void print_helpers(Writer& out, const Tiling& tiling, std::set<std::string> used) {
+void print_helpers(Writer& out, const Tiling& tiling, const std::set<std::string>& used) {
   if (tiling.width == 1) return;
   if (!used.empty())
     out.line(fmt::format(

@@ -10,7 +10,7 @@
 namespace kdagen::emit {
 
 /// Prints those helpers whose names are in `used` (and those they call).
-void print_helpers(Writer& out, const schedule::Tiling& tiling, std::set<std::string> used);
+void print_helpers(Writer& out, const schedule::Tiling& tiling, const std::set<std::string>& used);
 
 /// In front of the entries for aligned tensors, or for those of any alignment; "#endif" ends them.
 const char* variant_guard(bool aligned);

@@ -97,102 +97,141 @@ int partial_width(const Program& program, const ParameterSum& sum) {
   return sum.partial == Shape::Columns ? program.tiling.width : 1;
 }
 
-runtime::Manifest describe(const Program& program, const Names& names, const EmitOptions& options) {
-  using namespace runtime;
-  KernelOp kernel = program.kernel;
-  Manifest manifest;
-  manifest.kernel = kernel_name(program);
-  manifest.spec = kernel.getSpec().str();
-  manifest.pass = kernel.getDirection().str();
-  manifest.spec_hash = options.spec_hash;
-  manifest.chunk = program.tiling.chunk;
-  manifest.dim = program.tiling.dim;
-  manifest.tiles_per_segment = kTilesPerSegment;
-  manifest.arch = options.arch;
-  for (auto option : kernel.getOptions())
-    if (auto text = mlir::dyn_cast<mlir::StringAttr>(option.getValue()))
-      manifest.options[option.getName().str()] = text.str();
-  for (mlir::Attribute attribute : kernel.getAxes()) {
-    auto axis = mlir::cast<AxisAttr>(attribute);
-    static const runtime::AxisRole roles[] = {runtime::AxisRole::batch, runtime::AxisRole::chunk,
-                                              runtime::AxisRole::rows,  runtime::AxisRole::head,
-                                              runtime::AxisRole::head,  runtime::AxisRole::feature};
-    manifest.axes.push_back({axis.getName().str(), roles[int(axis.getRole())]});
+namespace {
+/// The manifest of a kernel: what it is, its tensors, its workspace, the sizes it asks for.
+class Description {
+ public:
+  Description(const Program& program, const Names& names, const EmitOptions& options)
+      : program_(program),
+        names_(names),
+        kernel_(program.kernel),
+        options_(options),
+        vectors_(vector_tensors(program)) {}
+
+  runtime::Manifest make() {
+    add_identity();
+    for (auto input : kernel_.block().getOps<InputOp>()) add_input(input);
+    for (auto output : kernel_.block().getOps<OutputOp>()) add_output(output);
+    auto& arguments = manifest_.arguments;
+    arguments.insert(arguments.begin(), maps_.begin(), maps_.end());  // they are 64-byte aligned
+    add_workspace();
+    arguments.push_back({"cu_seqlens", runtime::ArgumentKind::cu_seqlens, "", ""});
+    for (const char* size : {"offset_bytes", "tokens", "heads", "sequences", "tiles", "segments"})
+      arguments.push_back({size, runtime::ArgumentKind::size, "", size});
+    return manifest_;
   }
-  auto vectors = vector_tensors(program);
-  bool htd = options.compile.layout == kdagen::Layout::htd;
-  std::vector<ArgumentInfo> maps;
-  auto add = [&](const std::string& name, runtime::Direction direction, llvm::StringRef role, mlir::Type storage,
-                 llvm::ArrayRef<std::string> axes, bool optional, bool tile, int64_t every = 0) {
-    TensorInfo tensor;
-    tensor.name = name;
-    tensor.direction = direction;
+
+ private:
+  void add_identity() {
+    manifest_.kernel = kernel_name(program_);
+    manifest_.spec = kernel_.getSpec().str();
+    manifest_.pass = kernel_.getDirection().str();
+    manifest_.spec_hash = options_.spec_hash;
+    manifest_.chunk = program_.tiling.chunk;
+    manifest_.dim = program_.tiling.dim;
+    manifest_.tiles_per_segment = kTilesPerSegment;
+    manifest_.arch = options_.arch;
+    for (auto option : kernel_.getOptions())
+      if (auto text = mlir::dyn_cast<mlir::StringAttr>(option.getValue()))
+        manifest_.options[option.getName().str()] = text.str();
+    using Role = runtime::AxisRole;
+    static const Role roles[] = {Role::batch, Role::chunk, Role::rows, Role::head, Role::head, Role::feature};
+    for (mlir::Attribute attribute : kernel_.getAxes()) {
+      auto axis = mlir::cast<AxisAttr>(attribute);
+      manifest_.axes.push_back({axis.getName().str(), roles[int(axis.getRole())]});
+    }
+  }
+
+  void add_input(InputOp input) {
+    runtime::TensorInfo tensor;
+    tensor.name = input.getTensor().str();
+    tensor.direction = runtime::Direction::in;
+    tensor.optional = input.getOptional();
+    llvm::SmallVector<mlir::StringAttr> axes(type_of(input.getResult()).getAxes());
+    add(tensor, input.getRole(), input.getStorage(), axes, section_of(input.getResult()) == Section::Tile);
+  }
+
+  void add_output(OutputOp output) {
+    runtime::TensorInfo tensor;
+    tensor.name = output.getTensor().str();
+    tensor.direction = runtime::Direction::out;
+    tensor.subchunk_rows = int(output.getEvery());
+    tensor.anchor_exponent = int(output.getAnchor());
+    if (auto anchor = output.getAnchorTensor()) {
+      tensor.anchor_tensor = anchor->str();
+      tensor.anchor_sign = int(output.getAnchorSign());
+    }
+    if (InputOp input = alias_of(program_, output)) tensor.may_alias = input.getTensor().str();
+    if (auto unit = output.getUnitSymbols())
+      tensor.unit = Scalar::of(output.getUnitCoefficient()->convertToDouble(), *unit).text();
+    llvm::SmallVector<mlir::StringAttr> axes;
+    for (auto axis : output.getAxes()) axes.push_back(mlir::cast<mlir::StringAttr>(axis));
+    add(tensor, output.getRole(), output.getStorage(), axes, section_of(output.getValue()) == Section::Tile);
+  }
+
+  /// `tile`: it has rows of tokens, or a row a tile; else it belongs to the parameters.
+  void add(runtime::TensorInfo& tensor, llvm::StringRef role, mlir::Type storage, llvm::ArrayRef<mlir::StringAttr> axes,
+           bool tile) {
+    using runtime::ArgumentKind;
     tensor.role = role_of(role);
     tensor.dtype = dtype_of(storage);
-    tensor.optional = optional;
-    tensor.subchunk_rows = int(every);
-    tensor.vector_bytes = vectors.count(name) ? 4 * element_bytes(storage) : element_bytes(storage);
-    auto rows = kernel.axis(kda::AxisRole::Rows);
-    for (const std::string& axis : axes) {
-      auto kind = kernel.axis(axis).getRole();
-      if (kind != kda::AxisRole::Batch && kind != kda::AxisRole::Chunk) tensor.axes.push_back(axis);
+    tensor.vector_bytes = (vectors_.count(tensor.name) ? 4 : 1) * element_bytes(storage);
+    for (mlir::StringAttr axis : axes) {
+      auto kind = kernel_.axis(axis.getValue()).getRole();
+      if (kind != kda::AxisRole::Batch && kind != kda::AxisRole::Chunk) tensor.axes.push_back(axis.str());
     }
-    bool token = rows && llvm::is_contained(tensor.axes, rows.getName().str());
-    tensor.layout = !tile                                                              ? runtime::Layout::param
-                    : program.tile_major.count(name) && (token || role == "cotangent") ? runtime::Layout::tile
-                    : htd                                                              ? runtime::Layout::htd
-                                                                                       : runtime::Layout::bthd;
-    if (!names.map(name).empty()) {
+    auto rows = kernel_.axis(kda::AxisRole::Rows);
+    const bool token = rows && llvm::is_contained(tensor.axes, rows.getName().str());
+    tensor.layout = layout_of(tensor.name, tile, token || role == "cotangent");
+    if (const std::string& map = names_.map(tensor.name); !map.empty()) {
       tensor.vector_bytes = std::max(tensor.vector_bytes, 16);
-      auto staged = llvm::find_if(program.staging.tensors, [&](StagedTensor t) { return t.input.getTensor() == name; });
-      maps.push_back({names.map(name), ArgumentKind::tensor_map, name, "", staged->rows});
+      auto staged =
+          llvm::find_if(program_.staging.tensors, [&](StagedTensor t) { return t.input.getTensor() == tensor.name; });
+      maps_.push_back({map, ArgumentKind::tensor_map, tensor.name, "", staged->rows});
     }
-    manifest.tensors.push_back(tensor);
-    ArgumentInfo argument;
-    argument.name = names.tensor(name);
-    argument.tensor = name;
-    argument.kind = !tile                                                           ? ArgumentKind::pointer
-                    : token && tensor.layout != runtime::Layout::tile && every == 0 ? ArgumentKind::rows
-                                                                                    : ArgumentKind::tile;
-    manifest.arguments.push_back(argument);
-  };
-  for (auto input : kernel.block().getOps<InputOp>()) {
-    llvm::SmallVector<std::string> axes;
-    for (auto axis : type_of(input.getResult()).getAxes()) axes.push_back(axis.str());
-    add(input.getTensor().str(), runtime::Direction::in, input.getRole(), input.getStorage(), axes, input.getOptional(),
-        section_of(input.getResult()) == Section::Tile);
+    const bool by_rows = token && tensor.layout != runtime::Layout::tile && tensor.subchunk_rows == 0;
+    runtime::ArgumentInfo argument;
+    argument.name = names_.tensor(tensor.name);
+    argument.tensor = tensor.name;
+    argument.kind = !tile ? ArgumentKind::pointer : by_rows ? ArgumentKind::rows : ArgumentKind::tile;
+    manifest_.tensors.push_back(tensor);
+    manifest_.arguments.push_back(argument);
   }
-  for (auto output : kernel.block().getOps<OutputOp>()) {
-    llvm::SmallVector<std::string> axes;
-    for (auto axis : output.getAxes()) axes.push_back(mlir::cast<mlir::StringAttr>(axis).str());
-    add(output.getTensor().str(), runtime::Direction::out, output.getRole(), output.getStorage(), axes, false,
-        section_of(output.getValue()) == Section::Tile, int64_t(output.getEvery()));
-    manifest.tensors.back().anchor_exponent = int(output.getAnchor());
-    if (auto anchor = output.getAnchorTensor()) {
-      manifest.tensors.back().anchor_tensor = anchor->str();
-      manifest.tensors.back().anchor_sign = int(output.getAnchorSign());
+
+  runtime::Layout layout_of(const std::string& tensor, bool tile, bool may_be_tile_major) const {
+    if (!tile) return runtime::Layout::param;
+    if (program_.tile_major.count(tensor) && may_be_tile_major) return runtime::Layout::tile;
+    return options_.compile.layout == kdagen::Layout::htd ? runtime::Layout::htd : runtime::Layout::bthd;
+  }
+
+  void add_workspace() {
+    using runtime::DType;
+    auto add = [&](const std::string& name, DType dtype, const runtime::Product& elements) {
+      manifest_.workspace.push_back({name, dtype, elements});
+      manifest_.arguments.push_back({name, runtime::ArgumentKind::workspace, "", ""});
+    };
+    add("first_tile", DType::i64, {"sequences_plus_1"});
+    add("sequence_start", DType::i64, {"sequences_plus_1"});
+    for (const ParameterSum& sum : program_.parameter_sums) {
+      const std::string width = std::to_string(partial_width(program_, sum));
+      add(sum.name + "_partial", DType::f32,
+          {"heads", program_.tiling.tiles_per_block < kTilesPerSegment ? "tiles" : "segments", width});
+      add(sum.name + "_columns", DType::f32, {"heads", width});
     }
-    if (InputOp input = alias_of(program, output)) manifest.tensors.back().may_alias = input.getTensor().str();
-    if (auto unit = output.getUnitSymbols())
-      manifest.tensors.back().unit = Scalar::of(output.getUnitCoefficient()->convertToDouble(), *unit).text();
   }
-  manifest.arguments.insert(manifest.arguments.begin(), maps.begin(), maps.end());  // they are 64-byte aligned
-  auto workspace = [&](const std::string& name, DType dtype, Product elements) {
-    manifest.workspace.push_back({name, dtype, elements});
-    manifest.arguments.push_back({name, ArgumentKind::workspace, "", ""});
-  };
-  workspace("first_tile", DType::i64, {"sequences_plus_1"});
-  workspace("sequence_start", DType::i64, {"sequences_plus_1"});
-  for (const ParameterSum& sum : program.parameter_sums) {
-    std::string width = std::to_string(partial_width(program, sum));
-    workspace(sum.name + "_partial", DType::f32,
-              {"heads", program.tiling.tiles_per_block < kTilesPerSegment ? "tiles" : "segments", width});
-    workspace(sum.name + "_columns", DType::f32, {"heads", width});
-  }
-  manifest.arguments.push_back({"cu_seqlens", ArgumentKind::cu_seqlens, "", ""});
-  for (const char* size : {"offset_bytes", "tokens", "heads", "sequences", "tiles", "segments"})
-    manifest.arguments.push_back({size, ArgumentKind::size, "", size});
-  return manifest;
+
+  const Program& program_;
+  const Names& names_;
+  KernelOp kernel_;
+  const EmitOptions& options_;
+  std::set<std::string> vectors_;
+  std::vector<runtime::ArgumentInfo> maps_;
+  runtime::Manifest manifest_;
+};
+}  // namespace
+
+runtime::Manifest describe(const Program& program, const Names& names, const EmitOptions& options) {
+  return Description(program, names, options).make();
 }
 
 std::vector<Member> argument_members(const Program& program, const Names& names, const runtime::Manifest& manifest) {

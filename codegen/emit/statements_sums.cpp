@@ -54,7 +54,7 @@ std::string block_number(const Tiling& tiling, const std::string& block) {
 
 void StatementPrinter::print_scan_blocks(const Statement& s) {
   auto scan = mlir::cast<ScanOp>(s.op);
-  std::string result = name(scan.getResult(), s.map), x = name(s.value, s.map);
+  std::string result = name(scan.getResult(), s.map);
   const Tiling& tiling = program_.tiling;
   bool reverse = scan.getReverse();
   out_.line(fmt::format("// {} of {}: inside blocks of 8 rows, absent rows skipped",

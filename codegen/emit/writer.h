@@ -14,7 +14,7 @@ class Writer {
       text_ += "\n";
       return;
     }
-    std::string all(2 * depth_, ' ');
+    std::string all(2 * size_t(depth_), ' ');
     all += text;
     if (!tag.empty()) {
       size_t column = all.size() + 2;

@@ -36,7 +36,7 @@ class Fields {
     if (!value.is_string()) damaged(fmt::format("\"{}\" is not a string", key));
     return value.get<std::string>();
   }
-  std::string text_or(const char* key, std::string otherwise) const { return has(key) ? text(key) : otherwise; }
+  std::string text_or(const char* key, const std::string& otherwise) const { return has(key) ? text(key) : otherwise; }
   double number(const char* key) const {
     const auto& value = member(key);
     if (!value.is_number() || !std::isfinite(value.get<double>()))

@@ -24,7 +24,7 @@ bool is_candidate(Operation* op, const Tiling& tiling) {
   if (!llvm::all_of(op->getOperands(), is_number) || !llvm::any_of(op->getOperands(), in_tile)) return false;
   if (isa<OutputOp>(op) || is_pointwise(op)) return true;
   if (isa<SumOp>(op) && !in_tile(op->getResult(0))) return tiling.owned_tiles() >= kTilesPerSegment;  // over the tiles
-  return isa<ScanOp, SumOp>(op) && tiling.chunk <= kWarp;
+  return isa<ScanOp, SumOp>(op) && kWarp % tiling.chunk == 0;
 }
 
 class Statements {

@@ -11,8 +11,8 @@ namespace kdagen::schedule {
 
 /// The ops of a tile that read, make and feed nothing but numbers a row and a tile: closed under operands and users,
 /// from inputs to outputs and sums over tiles. Empty where rows have no lanes to spare. Sums and scans over the rows
-/// are taken where one warp owns all rows of a tile (at most 32), sums over tiles where the block's threads own a whole
-/// segment.
+/// are taken where one warp owns all rows of a tile (8, 16 or 32: rows of 24 lie in two), sums over tiles where the
+/// block's threads own a whole segment.
 llvm::DenseSet<mlir::Operation*> find_row_owners(kda::KernelOp kernel, const Tiling& tiling);
 
 /// Makes their statements (Program::owner_statements), with barriers of a warp around their moves through shared

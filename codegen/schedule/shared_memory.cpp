@@ -79,9 +79,8 @@ class Races {
     }
     if (s.buffer < 0) return false;
     const Access access{&s, region.loop && stays_in_step(s) ? step : -1, time_};
-    const Access* clash = nullptr;
-    std::string note;
-    if (reads_buffer(s.kind) && (clash = clash_with(written_, access))) note = "complete";
+    const Access* clash = reads_buffer(s.kind) ? clash_with(written_, access) : nullptr;
+    std::string note = "complete";
     if (writes_buffer(s.kind) && !clash) {
       clash = clash_with(read_, access);
       if (!clash) clash = clash_with(written_, access);

@@ -15,8 +15,9 @@ CheckReport checked(const test::Body& body, const std::string& dtype, std::map<s
   CheckRequest request;
   request.options = take_compile_options(options);
   request.options.grads = "f32";
-  request.graph = test::graph_of(body, {{"dim", "16"}, {"chunk", "8"}, {"dtype", dtype}, {"out", dtype}});
-  request.shape = check_shape(std::nullopt, {1, 9, 0, 4}, std::nullopt, 2);
+  options.insert({{"dim", "16"}, {"chunk", "8"}, {"dtype", dtype}, {"out", dtype}});
+  request.graph = test::graph_of(body, options);
+  request.shape = check_shape(std::nullopt, {1, 9, 0, 4, 24}, std::nullopt, 2);
   request.on = on;
   request.emit = [](Compilation& compilation) {
     const emit::Emitted emitted = emit_kernel(compilation, "sm_90");
@@ -170,6 +171,18 @@ TEST(FoundByRandomSpecs, AParameterByTheRowsNumber) {
         s.output("y", x * softmax(0.125 * index(t) * p, d));
       },
       "bf16", {}, "emulator");
+  EXPECT_TRUE(report.pass()) << to_text(report);
+}
+
+// A tile of 24 rows lies in two warps: its owners cannot add up rows behind a warp's barrier.
+TEST(FoundByRandomSpecs, NumbersOfRowsInTwoWarps) {
+  const CheckReport report = checked(
+      [](Spec& s, const Options&, Axis t, Axis h, Axis) {
+        Value r = s.input("r", {t, h}), g = -0.25 * sigmoid(r);
+        s.output("y", r * exp2(total(g, t) - cumsum(g, t)));
+        s.output("z", sum(r * r, t));
+      },
+      "bf16", {{"chunk", "24"}}, "emulator");
   EXPECT_TRUE(report.pass()) << to_text(report);
 }
 

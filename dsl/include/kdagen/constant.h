@@ -80,10 +80,12 @@ class Constant {
     }
     if (at->value != s.value) defect_ = "the constant " + s.name + " has two values, from two option sets";
     const long long power = static_cast<long long>(at->power) + static_cast<long long>(sign) * s.power;
-    if (power > 1000 || power < -1000)
+    if (power > 1000 || power < -1000) {
       defect_ = "the power of " + s.name + " is beyond +-1000";
-    else if ((at->power = static_cast<int>(power)) == 0)
-      symbols_.erase(at);
+      return;
+    }
+    at->power = static_cast<int>(power);
+    if (at->power == 0) symbols_.erase(at);
   }
 
   double coefficient_ = 1.0;
