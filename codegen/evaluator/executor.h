@@ -8,6 +8,7 @@
 
 #include "codegen/evaluator/evaluator.h"
 #include "codegen/evaluator/pointwise.h"
+#include "codegen/evaluator/reductions.h"
 #include "codegen/evaluator/term_norms.h"
 
 namespace kdagen::evaluator {
@@ -24,7 +25,7 @@ class Executor {
         inputs_(inputs),
         options_(options),
         arrays_(program.slots),
-        tree_(orders::Tree<Number>::over_columns(program.dim)),
+        reductions_(program.dim, instance.heads),
         terms_(program, instance.heads) {
     obey_rounds_ = options.obey_rounds || options.arithmetic == Arithmetic::f32;
     if (options.record_held) options.record_held->assign(program.held, {});
@@ -37,7 +38,8 @@ class Executor {
     std::vector<Tile> tiles = instance_.tiles(program_.chunk);
     int64_t capacity = instance_.capacity(program_.chunk);
     for (const Step& step : program_.steps)
-      if (step.kind == Kind::tile_sum) tile_sums_.emplace_back(capacity, count_of(without_rows(step)));
+      if (step.kind == Kind::tile_sum)
+        tile_sums_.emplace_back(capacity, count_of(axes(step.operands[0]).without_rows()));
     for (size_t i = 0; i < tiles.size(); ++i) {
       tile_ = tiles[i];
       tile_number_ = static_cast<int64_t>(i);
@@ -111,8 +113,7 @@ class Executor {
         sum_fixed(step, result);
         break;
       case Kind::row_index:  // [rows][heads]: the same for every head
-        for (size_t i = 0; i < result.size(); ++i)
-          result[i] = Number(double(i / size_t(extent_heads(to))));
+        for (size_t i = 0; i < result.size(); ++i) result[i] = Number(double(i / size_t(extent_heads(to))));
         break;
       case Kind::column_index:
         for (size_t i = 0; i < result.size(); ++i) result[i] = Number(double(i));
@@ -253,13 +254,6 @@ class Executor {
   }
 
   // ---- reductions ------------------------------------------------------------------------------------------------
-  /// The in-tile axes of a sum over tiles once the rows are summed.
-  Axes without_rows(const Step& step) const {
-    Axes result = axes(step.operands[0]);
-    result.rows = false;
-    return result;
-  }
-
   void reduce(const Step& step, std::vector<Number>& result) {
     bool sum = step.kind == Kind::sum;
     Axes from = axes(step.operands[0]);
@@ -270,12 +264,12 @@ class Executor {
       const Number* b = spread(step.operands[2], from, scratch_[2]);
       current.resize(count_of(from) / program_.dim);
       for (size_t i = 0; i < current.size(); ++i)
-        current[i] = tree_.dot(a + i * program_.dim, 1, b + i * program_.dim, 1);
+        current[i] = reductions_.tree().dot(a + i * program_.dim, 1, b + i * program_.dim, 1);
       from.columns = false;
       x = current.data();
     }
-    if (step.over.rows) x = over_rows(x, from, sum, current);
-    x = over_columns_and_heads(step.over, x, from, sum, current);
+    if (step.over.rows) x = reductions_.over_rows(x, from, tile_.rows, sum, current);
+    x = reductions_.over_columns_and_heads(step.over, x, from, tile_.rows, sum, current);
     std::copy(x, x + result.size(), result.begin());
     if (step.kind == Kind::max_reduce && (options_.record_held || options_.held)) hold_largest(step, result);
   }
@@ -292,74 +286,26 @@ class Executor {
     auto sum = [&](const std::vector<Number>& values) {
       Axes from = all;
       std::vector<Number> rows, columns;
-      const Number* sums = step.over.rows ? over_rows(values.data(), from, true, rows) : values.data();
-      sums = over_columns_and_heads(step.over, sums, from, true, columns);
+      const Number* sums =
+          step.over.rows ? reductions_.over_rows(values.data(), from, tile_.rows, true, rows) : values.data();
+      sums = reductions_.over_columns_and_heads(step.over, sums, from, tile_.rows, true, columns);
       return std::vector<Number>(sums, sums + result.size());
     };
     const std::vector<Number> sums = sum(x), counts = sum(largest);
     for (size_t i = 0; i < result.size(); ++i) result[i] = sums[i] / counts[i];
   }
 
-  /// As the kernel: where the sum of squares is beyond a float, of the row times 2^-72.
   void take_inverse_norm(const Step& step, std::vector<Number>& result) {
     const Number* x = spread(step.operands[0], axes(step.operands[0]), scratch_[0]);
-    Number factor = array(step.operands[1])[0], eps = array(step.operands[2])[0];
-    std::vector<Number> small(program_.dim);
-    for (size_t i = 0; i < result.size(); ++i) {
-      const Number* row = x + i * program_.dim;
-      Number squares = tree_.dot(row, 1, row, 1);
-      result[i] = functions::rsqrt(squares * factor + eps);
-      if (std::isfinite(functions::plain(squares))) continue;
-      for (int64_t d = 0; d < program_.dim; ++d) small[d] = functions::scale_exactly(row[d], 0x1p-72);
-      result[i] =
-          functions::scale_exactly(functions::rsqrt(tree_.dot(small.data(), 1, small.data(), 1) * factor), 0x1p-72);
-    }
-  }
-
-  const Number* over_rows(const Number* x, Axes& from, bool sum, std::vector<Number>& storage) {
-    int64_t width = count_of(from) / tile_.rows;
-    std::vector<Number> result(width);
-    for (int64_t i = 0; i < width; ++i)
-      result[i] = sum ? orders::scan_total(x + i, width, tile_.rows) : maximum(x + i, width, tile_.rows);
-    from.rows = false;
-    storage = std::move(result);
-    return storage.data();
-  }
-
-  /// Columns by the row tree, then heads ascending.
-  const Number* over_columns_and_heads(Axes over, const Number* x, Axes from, bool sum, std::vector<Number>& storage) {
-    if (over.columns && from.columns) {
-      std::vector<Number> result(count_of(from) / program_.dim);
-      for (size_t i = 0; i < result.size(); ++i) {
-        const Number* row = x + i * program_.dim;
-        result[i] = sum ? tree_.sum(row) : maximum(row, 1, program_.dim);
-      }
-      from.columns = false;
-      storage = std::move(result);
-      x = storage.data();
-    }
-    if (!over.heads) return x;
-    int64_t width = extent_columns(from), heads = instance_.heads;
-    std::vector<Number> result(count_of(from) / heads);
-    for (size_t i = 0; i < result.size(); ++i) {
-      const Number* first = x + static_cast<int64_t>(i) / width * heads * width + static_cast<int64_t>(i) % width;
-      result[i] = sum ? orders::ascending_sum(first, width, heads) : maximum(first, width, heads);
-    }
-    storage = std::move(result);
-    return storage.data();
-  }
-
-  static Number maximum(const Number* x, int64_t stride, int64_t count) {
-    Number result = x[0];
-    for (int64_t i = 1; i < count; ++i) result = functions::max(result, x[i * stride]);
-    return result;
+    const Number factor = array(step.operands[1])[0], eps = array(step.operands[2])[0];
+    for (size_t i = 0; i < result.size(); ++i) result[i] = reductions_.inverse_norm(x + i * program_.dim, factor, eps);
   }
 
   void accumulate(const Step& step) {
     Axes from = axes(step.operands[0]);
     std::vector<Number> storage;
     const Number* x = array(step.operands[0]).data();
-    if (from.rows) x = over_rows(x, from, true, storage);
+    if (from.rows) x = reductions_.over_rows(x, from, tile_.rows, true, storage);
     tile_sums_[step.index].add(tile_number_, x);
     if (options_.term_norms) terms_.add(step, array(step.operands[1]), axes(step.operands[1]));
   }
@@ -373,10 +319,10 @@ class Executor {
     terms_.follow(step, operands);
   }
   void finish(const Step& step, std::vector<Number>& result) {
-    Axes from = without_rows(step);
+    Axes from = axes(step.operands[0]).without_rows();
     std::vector<Number> total(count_of(from)), storage;
     tile_sums_[step.index].finish(total.data());
-    const Number* x = over_columns_and_heads(step.over, total.data(), from, true, storage);
+    const Number* x = reductions_.over_columns_and_heads(step.over, total.data(), from, tile_.rows, true, storage);
     std::copy(x, x + result.size(), result.begin());
   }
 
@@ -441,7 +387,7 @@ class Executor {
   bool obey_rounds_;
   std::vector<std::vector<Number>> arrays_;
   std::vector<Number> scratch_[3];
-  orders::Tree<Number> tree_;
+  Reductions<Number> reductions_;
   std::vector<orders::TileSum<Number>> tile_sums_;
   TermNorms terms_;
   Tile tile_{};

@@ -19,6 +19,12 @@ namespace kdagen::evaluator {
 struct Axes {
   bool rows = false, heads = false, columns = false;
   bool operator==(const Axes&) const = default;
+  /// Of a sum over tiles, once the rows are summed.
+  Axes without_rows() const {
+    Axes result = *this;
+    result.rows = false;
+    return result;
+  }
 };
 
 enum class Kind {
