@@ -24,6 +24,7 @@
 // ascending, starting from head 0. Sums that do not go over tiles take the same steps in the same order, those that
 // apply. Maxima need no order. The sign of a zero is not part of these rules.
 #pragma once
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <utility>
@@ -138,7 +139,8 @@ class TileSum {
   }
   /// The segments by the number tree.
   void finish(Number* result) const {
-    auto tree = Tree<Number>::over_numbers(width_ ? static_cast<int64_t>(segments_.size()) / width_ : 0);
+    if (segments_.empty()) return static_cast<void>(std::fill_n(result, width_, Number(0)));  // no tile at all
+    auto tree = Tree<Number>::over_numbers(static_cast<int64_t>(segments_.size()) / width_);
     for (int64_t i = 0; i < width_; ++i) result[i] = tree.sum(segments_.data() + i, width_);
   }
 

@@ -3,6 +3,7 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <deque>
 #include <map>
 #include <mutex>
 #include <utility>
@@ -20,13 +21,15 @@ constexpr int invalid_value = 1, no_context = 201, not_found = 500;
 struct Context {
   int device;
 };
-struct Module {
-  int device;
-  std::string image;
-};
+struct Module;
 struct Function {
   Module* module;
   std::string name;
+};
+struct Module {
+  int device;
+  std::string image;
+  std::deque<Function> functions;  // as long as the module
 };
 struct Range {
   std::size_t bytes;
@@ -117,8 +120,8 @@ CUDA_CALL cuModuleLoadDataEx(void** module, const void* image, unsigned count, i
   std::memcpy(&table, bytes + 0x28, 8);
   std::memcpy(&entry_size, bytes + 0x3a, 2);
   std::memcpy(&entries, bytes + 0x3c, 2);
-  *module =
-      new Module{current(), std::string(static_cast<const char*>(image), table + std::size_t{entry_size} * entries)};
+  *module = new Module{
+      current(), std::string(static_cast<const char*>(image), table + std::size_t{entry_size} * entries), {}};
   return 0;
 }
 CUDA_CALL cuModuleUnload(void* module) { return delete static_cast<Module*>(module), 0; }
@@ -126,7 +129,7 @@ CUDA_CALL cuModuleGetFunction(void** function, void* module, const char* name) {
   auto* from = static_cast<Module*>(module);
   if (wrong_context(from->device)) return no_context;
   if (from->image.find(std::string(".text.") + name + '\0') == std::string::npos) return not_found;
-  return *function = new Function{from, name}, 0;
+  return *function = &from->functions.emplace_back(Function{from, name}), 0;
 }
 CUDA_CALL cuFuncGetAttribute(int* value, int attribute, void*) {
   const std::map<int, int> values{{0, fake.max_threads}, {1, fake.static_shared}, {3, 0}, {4, 40}};
