@@ -307,7 +307,8 @@ void Names::name_values(const Program& program) {
       for (mlir::Operation* reader : value.getUsers())
         if (auto output = mlir::dyn_cast<OutputOp>(reader)) user = output.getTensor().str();
     values_[key] = user ? claim(*user) : claim(invented.of(value));
-    if (seen.count({key, int(Map::Row)}) && seen.count({key, int(Map::Column)}))
+    // One number a tile is made once a sweep, in either map, for both.
+    if (shape_of(value) != Shape::Single && seen.count({key, int(Map::Row)}) && seen.count({key, int(Map::Column)}))
       column_names_[key] = claim(values_[key] + "_column");
   }
 }

@@ -108,9 +108,7 @@ class Importer {
   // ---- places and names ----
   Location location(const Fields& fields, const std::string& name) {
     auto line = fields.has("line") ? fields.integer("line", 0, INT32_MAX) : 0;
-    auto column = fields.has("column") ? fields.integer("column", 0, INT32_MAX) : 0;
-    Location place =
-        FileLineColLoc::get(&context_, one_line(fields.text_or("file", file_)), unsigned(line), unsigned(column));
+    Location place = FileLineColLoc::get(&context_, one_line(fields.text_or("file", file_)), unsigned(line), 0);
     return name.empty() ? place : kda::named(place, name);
   }
 

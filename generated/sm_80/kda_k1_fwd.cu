@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // kda_k1 forward: KDA preamble: normalised q and k, bounded gate, decay products of a chunk
 //   anchor=none gt=k2 handover=raw
-//   spec a25b27c2244acaac  sm_80  tile 16 rows x 128 columns in 1 step  threads=256,tiles_per_block=4,min_blocks=2,heads_fastest=1,stages=0
+//   spec 8a6b6922a1643c31  sm_80  tile 16 rows x 128 columns in 1 step  threads=256,tiles_per_block=4,min_blocks=2,heads_fastest=1,stages=0
 //   remake: kdagen emit kda_k1 --pass fwd --arch sm_80
 //
 //   q_inv = rsqrt(sum_d(q*q) + eps)                                                                      [spec:25]

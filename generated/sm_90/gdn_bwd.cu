@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // gdn backward, derived: GDN preamble: scalar softplus gate, normalised q and k, beta
-//   spec 0bea7fc42201e792  sm_90  tile 16 rows x 128 columns in 1 step  threads=256,tiles_per_block=8,min_blocks=4,heads_fastest=1,stages=2
+//   spec d176dc5216358f88  sm_90  tile 16 rows x 128 columns in 1 step  threads=256,tiles_per_block=8,min_blocks=4,heads_fastest=1,stages=2
 //   remake: kdagen emit gdn --pass bwd
 //
 //   _inverse_norm_q = rsqrt(sum_d(q*q) + eps)                                                            [spec:16]

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // gla backward, derived: GLA preamble: log-sigmoid gate per feature, decayed q and k
-//   spec 2149f416e8cc6f20  sm_90  tile 16 rows x 128 columns in 1 step  threads=256,tiles_per_block=4,min_blocks=2,heads_fastest=1,stages=2
+//   spec 1cc0e57e9dfbf0ff  sm_90  tile 16 rows x 128 columns in 1 step  threads=256,tiles_per_block=4,min_blocks=2,heads_fastest=1,stages=2
 //   remake: kdagen emit gla --pass bwd
 //
 //   g = -softplus(-g_raw)*(gate_divisor^-1*log2e)                                                        [spec:14]

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // kda_fla forward: KDA preamble of FLA: normalised q and k, cumulative gate, beta
 //   gate=bounded
-//   spec 4be9205b20767bae  sm_90  tile 16 rows x 128 columns in 1 step  threads=256,tiles_per_block=4,min_blocks=4,heads_fastest=1,stages=2
+//   spec 124d2d9d0c6d000e  sm_90  tile 16 rows x 128 columns in 1 step  threads=256,tiles_per_block=4,min_blocks=4,heads_fastest=1,stages=2
 //   remake: kdagen emit kda_fla --pass fwd
 //
 //   x = g_raw + dt_bias                                                                                  [spec:18]

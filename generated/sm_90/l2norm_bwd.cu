@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // l2norm backward, derived: y = x / sqrt(sum(x^2) + eps)
-//   spec a34a05ef4ed127d1  sm_90  tile 16 rows x 128 columns in 1 step  threads=256,tiles_per_block=4,min_blocks=4,heads_fastest=1,stages=2
+//   spec c8ca6e7655911924  sm_90  tile 16 rows x 128 columns in 1 step  threads=256,tiles_per_block=4,min_blocks=4,heads_fastest=1,stages=2
 //   remake: kdagen emit l2norm --pass bwd
 //
 //   _inverse_norm_x = rsqrt(sum_d(x*x) + eps)                                                            [spec:11]

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // rmsnorm forward: y = weight * x / sqrt(mean(x^2) + eps)
-//   spec 42a9b56e26b8b6cf  sm_90  tile 16 rows x 128 columns in 1 step  threads=256,tiles_per_block=4,min_blocks=4,heads_fastest=1,stages=4
+//   spec aaed5aa5f84a7742  sm_90  tile 16 rows x 128 columns in 1 step  threads=256,tiles_per_block=4,min_blocks=4,heads_fastest=1,stages=4
 //   remake: kdagen emit rmsnorm --pass fwd
 //
 //   inv = rsqrt(sum_d(x*x)*0.0078125 + eps)                                                              [spec:12]

@@ -141,7 +141,7 @@ TEST(Graph, LinesAreTheUsers) {
   for (const auto& node : g.json["nodes"]) {
     EXPECT_THAT(node["line"].get<int>(), testing::AllOf(testing::Ge(line - 1), testing::Le(line + 4))) << node;
     EXPECT_FALSE(node.contains("file")) << node;
-    EXPECT_GT(node["column"], 0);
+    EXPECT_FALSE(node.contains("column")) << node;  // compilers disagree about it
   }
   EXPECT_EQ(g.output("y")["line"], line + 5);
 }

@@ -186,6 +186,19 @@ TEST(FoundByRandomSpecs, NumbersOfRowsInTwoWarps) {
   EXPECT_TRUE(report.pass()) << to_text(report);
 }
 
+// One number a tile that rows and columns of one sweep use is made once, under one name.
+TEST(FoundByRandomSpecs, ANumberOfATileForRowsAndColumns) {
+  const CheckReport report = checked(
+      [](Spec& s, const Options&, Axis t, Axis h, Axis d) {
+        Value x = s.input("x", {t, h, d}), r = s.input("r", {t, h});
+        Value number = tanh(sum(x * x, {t, d})) + 2.0, sums = cumsum(x * number * cumsum(r * number, t), t);
+        s.output("y", sum(sums * sums, d) * number);
+        s.output("z", cumsum(sums * r, t, {.reverse = true}) * number);
+      },
+      "bf16", {{"chunk", "32"}, {"schedule", "threads=32"}}, "emulator");
+  EXPECT_TRUE(report.pass()) << to_text(report);
+}
+
 // A comparison that rows make and columns ask for, too, travels through shared memory.
 TEST(FoundByRandomSpecs, ATruthValueForRowsAndColumns) {
   const CheckReport report = checked(

@@ -28,7 +28,7 @@ nlohmann::json meaning(const std::string& graph) {
   json.erase("file");
   for (const char* list : {"nodes", "outputs"})
     for (nlohmann::json& item : json[list])
-      for (const char* place : {"file", "line", "column"}) item.erase(place);
+      for (const char* place : {"file", "line"}) item.erase(place);
   return json;
 }
 

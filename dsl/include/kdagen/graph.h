@@ -106,10 +106,11 @@ class GraphWriter {
     json_.close(']');
   }
 
-  // `file` only where it is not the spec's own: a composite in a header that did not pass its caller's location on.
+  // `file` only where it is not the spec's own: a composite in a header that did not pass its caller's location on. No
+  // column: compilers disagree about it, and the graph's hash is the spec's.
   void write_location(const Location& where) {
     if (std::strcmp(where.file_name(), data_.where.file_name()) != 0) json_.key("file").string(where.file_name());
-    json_.key("line").integer(where.line()).key("column").integer(where.column());
+    json_.key("line").integer(where.line());
   }
 
   void write_output(const Output& output) {
