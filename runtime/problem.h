@@ -84,6 +84,7 @@ bool is_size_symbol(std::string_view symbol, bool in_grid);
 
 /// What each dimension of a tensor in memory counts.
 enum class DimRole : std::uint8_t { batch, tokens, head, feature, tile, chunk_row, subchunk };
+inline constexpr std::size_t dim_roles = 7;
 /// Dimensions of a tensor in memory order (docs/architecture.md, section 3).
 std::vector<DimRole> dimensions(const Manifest& manifest, const TensorInfo& tensor);
 /// Whether the tensor has one value (or feature row) a token.

@@ -287,7 +287,8 @@ class KernelText {
     helpers_.insert(printer.helpers().begin(), printer.helpers().end());
   }
 
-  /// Tiles after the last sequence: their rows of every output become 0, and their share in a parameter's sum.
+  /// Tiles after the last sequence: their rows of every output become 0, and their share in a parameter's sum. Whatever
+  /// belongs to a tile has heads (inputs and row numbers do, and nothing sums heads in a tile).
   void print_surplus_tiles(Writer& out) {
     const Tiling& tiling = program_.tiling;
     out.line("// After the last sequence: dead rows are set to 0.");
@@ -297,8 +298,7 @@ class KernelText {
         tiling.chunk));
     bool any_rows = false, zeros = false;
     auto is_listed = [](OutputOp output, AxisAttr axis) { return lists(output.getAxes(), axis); };
-    auto heads = kernel_.axis(AxisRole::Head), rows = kernel_.axis(AxisRole::Rows),
-         feature = kernel_.axis(AxisRole::Feature);
+    auto rows = kernel_.axis(AxisRole::Rows), feature = kernel_.axis(AxisRole::Feature);
     for (auto output : kernel_.block().getOps<OutputOp>()) {
       if (section_of(output.getValue()) != Section::Tile) continue;
       any_rows |= is_listed(output, rows) && output.getEvery() == 0;
@@ -313,14 +313,13 @@ class KernelText {
         if (section_of(output.getValue()) != Section::Tile ||
             (is_listed(output, rows) && output.getEvery() == 0) != with_rows)
           continue;
-        std::string guard = heads && !is_listed(output, heads) ? "head == 0" : "";
+        std::string guard;
         auto also = [&](const std::string& condition) { guard += (guard.empty() ? "" : " && ") + condition; };
         if (!with_rows) also("step_row == 0");
-        std::string head = is_listed(output, heads) ? "head" : "0",
-                    member = "arguments." + names_->tensor(output.getTensor().str());
+        std::string member = "arguments." + names_->tensor(output.getTensor().str());
         std::string at = with_rows
-                             ? fmt::format("{}.at(tile.batch, tile.token + row, {})", member, head)
-                             : fmt::format("{}.at({}, number, {})", member, head, output.getEvery() > 0 ? "part" : "0");
+                             ? fmt::format("{}.at(tile.batch, tile.token + row, head)", member)
+                             : fmt::format("{}.at(head, number, {})", member, output.getEvery() > 0 ? "part" : "0");
         if (!is_listed(output, feature)) also("lane == 0");
         std::string condition = guard.empty() ? "" : "if (" + guard + ") ";
         if (output.getEvery() > 0)

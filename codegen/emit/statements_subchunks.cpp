@@ -47,8 +47,7 @@ std::string StatementPrinter::subchunk_address(OutputOp output, const std::strin
   const std::string tensor = names_.tensor(output.getTensor().str()), member = "arguments." + tensor;
   if (program_.tiling.stages > 0 && place_ == Place::Tile)
     return fmt::format("row_of<aligned>(here.{}, {}.row, {})", tensor, member, part);
-  const bool heads = lists(output.getAxes(), KernelOp(program_.kernel).axis(AxisRole::Head));
-  return fmt::format("{}.at({}, number, {})", member, heads ? "head" : "0", part);
+  return fmt::format("{}.at(head, number, {})", member, part);
 }
 
 /// By the thread that has the sub-chunk's first row; 0 where the tile has none.
@@ -62,9 +61,6 @@ void StatementPrinter::print_subchunks(const Statement& s) {
   const std::string row = s.map == Map::Row ? "row" : "first_row", storage = storage_type(output.getStorage());
   std::string guard = fmt::format("{} % {} == 0", row, every);
   if (tiling.total_rows() > rows) guard += fmt::format(" && {} < {}", row, rows);
-  if (!lists(output.getAxes(), KernelOp(program_.kernel).axis(AxisRole::Head)) &&
-      KernelOp(program_.kernel).axis(AxisRole::Head))
-    guard += " && head == 0";
   if (!tile && s.map == Map::Row) guard += " && lane == 0";
   if (tile && s.map == Map::Column && !column_present().empty()) guard += " && " + column_present();
   const std::string to = subchunk_address(output, fmt::format("{} / {}", row, every)), value = name(s.value, s.map);

@@ -38,8 +38,8 @@ struct Scalar {
 
 /// The scalar a value stands for if it is a kda.constant (looking through broadcasts).
 std::optional<Scalar> constant_scalar(mlir::Value value);
-/// The same if algebra may take it out of a product, cancel it and divide by it: it has a finite inverse. Other constants
-/// (0 above all) are factors like any value.
+/// The same if algebra may take it out of a product, cancel it and divide by it: it has a finite inverse. Other
+/// constants (0 above all) are factors like any value.
 std::optional<Scalar> coefficient_scalar(mlir::Value value);
 
 }  // namespace kdagen::kda

@@ -10,11 +10,6 @@ using namespace mlir;
 namespace kdagen::kda {
 namespace {
 
-bool is_saved(Value value, const RewriteOptions& options) {
-  auto name = user_name(value);
-  return name && llvm::is_contained(options.saved, *name);
-}
-
 /// What the value is the sum over all rows of; null if it is none.
 Value total_of(Value value) {
   value = without_broadcast(value);
@@ -38,7 +33,7 @@ struct DifferenceOfSums {
     Value x = total_of(total);
     auto scan = without_broadcast(partial).getDefiningOp<ScanOp>();
     if (!x || !scan || scan.getX() != x || depends_on_cotangent(x)) return {};
-    if (is_saved(without_broadcast(total), options) || is_saved(scan, options)) return {};
+    if (options.saves(without_broadcast(total)) || options.saves(scan)) return {};
     if (!options.magnitude || std::isfinite(options.magnitude(x))) return {};
     rewriter.setInsertionPoint(op);
     Builder build(rewriter, unnamed(op.getLoc()));

@@ -83,11 +83,7 @@ SmallVector<Choice> choose(KernelOp kernel, const RewriteOptions& options) {
     if (is_row_sum(op) && !cotangents.of(op.getOperand(0))) sums[op.getOperand(0)].push_back(op.getResult(0));
   SmallVector<Choice> choices;
   for (auto& [summand, results] : sums) {
-    auto is_saved = [&](Value value) {
-      auto name = user_name(value);
-      return name && llvm::is_contained(options.saved, *name);
-    };
-    if (reach(results, is_saved)) continue;
+    if (reach(results, [&](Value value) { return options.saves(value); })) continue;
     if (options.scan == ScanKind::automatic && !reach(results, is_exponent)) continue;
     if (auto format = format_for(options.magnitude(summand), kernel.chunk())) choices.push_back({summand, *format});
   }
@@ -166,10 +162,7 @@ class Lowering {
     if (!scaled_sigmoid(x)) return false;
     SmallVector<Value> parts = {x};
     llvm::append_range(parts, x.getDefiningOp()->getOperands());
-    return llvm::none_of(parts, [&](Value part) {
-      auto name = user_name(part);
-      return name && llvm::is_contained(options_.saved, *name);
-    });
+    return llvm::none_of(parts, [&](Value part) { return options_.saves(part); });
   }
 
   static ValueType with_element(Value value, FixedType type) {

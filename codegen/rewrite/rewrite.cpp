@@ -21,6 +21,11 @@ using namespace mlir;
 
 namespace kdagen::kda {
 
+bool RewriteOptions::saves(Value value) const {
+  auto name = user_name(value);
+  return name && llvm::is_contained(saved, *name);
+}
+
 int RewriteReport::firings(const std::string& name) const {
   for (const Entry& entry : entries)
     if (entry.name == name) return entry.firings;

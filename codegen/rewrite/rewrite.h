@@ -39,6 +39,7 @@ struct RewriteOptions {
   ScanKind scan = ScanKind::automatic;
   /// User names of values that the forward saves for its backward.
   std::vector<std::string> saved;
+  bool saves(mlir::Value value) const;
 };
 
 /// What fired, in the order of the rewrites; a rewrite that did not fire is listed with 0.

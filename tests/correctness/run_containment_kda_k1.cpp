@@ -72,10 +72,11 @@ class ContainmentKdaK1 : public ::testing::TestWithParam<Case> {
         const double value = got.tensors.at(name).get(i);
         ASSERT_FALSE(std::isnan(before.get(i))) << name << " " << i;
         required += must(name, at);
-        if (must(name, at))
+        if (must(name, at)) {
           ASSERT_TRUE(std::isnan(value)) << name << " " << i << " is " << value;
-        else if (!may(name, at))
+        } else if (!may(name, at)) {
           ASSERT_EQ(value, before.get(i)) << name << " " << i;
+        }
       }
     EXPECT_GT(required, 0);
   }

@@ -77,7 +77,9 @@ void expect_rewrites_right(const std::string& name, Settings settings) {
   for (Direction direction : {Direction::fwd, Direction::bwd}) {
     Compilation compilation(graph, direction, options);
     kda::KernelOp rewritten = compilation.kernel(Stage::rewritten), plain = compilation.kernel(Stage::derived);
-    if (direction == Direction::bwd) EXPECT_NE(compilation.text(Stage::rewritten), compilation.text(Stage::derived));
+    if (direction == Direction::bwd) {
+      EXPECT_NE(compilation.text(Stage::rewritten), compilation.text(Stage::derived));
+    }
     Instance instance = Instance::packed_row({rewritten.chunk() + 3, 0, 5, 2 * rewritten.chunk()}, 2, 2);
     Arrays inputs = draw_scaled(compilation.kernel(Stage::kda), rewritten, instance);
     if (options.operands == Operands::exact)

@@ -34,6 +34,7 @@ inline std::string refusal_at(const char* file, int line, std::string message) {
 }  // namespace kdagen::test
 
 /// The statement is refused at its line with the message.
+// clang-format off: it takes a product in a macro for a pointer
 #define EXPECT_REFUSED(statement, message)                                                                      \
   EXPECT_EQ(kdagen::test::error_of<kdagen::SpecError>(                                                          \
                 [](kdagen::Spec& s, const kdagen::Options& o, kdagen::Axis t, kdagen::Axis h, kdagen::Axis d) { \
@@ -44,3 +45,4 @@ inline std::string refusal_at(const char* file, int line, std::string message) {
                   s.output("y", x * w * p);                                                                       \
                 }),                                                                                             \
             kdagen::test::refusal_at(__FILE__, __LINE__, message))
+// clang-format on

@@ -10,6 +10,7 @@
 #include "tools/bench/bench.h"
 #include "tools/check/quick_check.h"
 #include "tools/cli/command.h"
+#include "tools/cli/size_arguments.h"
 #include "tools/cli/source_text.h"
 #include "tools/tune/tune.h"
 
@@ -21,8 +22,7 @@ constexpr int device_ordinal = 0;
 struct Arguments {
   SpecArguments spec;
   std::string on, source;
-  BenchSizes sizes;
-  std::optional<int64_t> tokens;
+  SizeArguments size;
   bool json = false;
 };
 
@@ -50,27 +50,25 @@ bool verify(const Arguments& arguments, Direction direction, const std::string& 
   return passes_quick_check(graph, options, direction, subject, !arguments.source.empty());
 }
 
-BenchRun measure(const Arguments& arguments, Direction direction) {
+BenchRun measure(const Arguments& arguments, const BenchSizes& sizes, Direction direction) {
   Compilation compilation = arguments.spec.compile(direction);
   compilation.require_ranges();
   const std::string arch = runtime::device_info(device_ordinal).arch;
-  const std::string schedule = tune::schedule_for(compilation, arch, problem_of(arguments.sizes));
+  const std::string schedule = tune::schedule_for(compilation, arch, problem_of(sizes));
   const emit::Emitted emitted = text_for(compilation, arguments, schedule, arch);
   const auto kernel = runtime::make_cuda_kernel(emitted.text, emitted.manifest);
-  BenchRun run = time_kernel(*kernel, arguments.sizes, device_ordinal);
+  BenchRun run = time_kernel(*kernel, sizes, device_ordinal);
   run.config = schedule::tiling_text(schedule_figures(compilation, arch, schedule).tiling);
   run.verified = verify(arguments, direction, schedule, arch);
   return run;
 }
 
-int run(Arguments arguments) {
+int run(const Arguments& arguments) {
   if (!arguments.source.empty() && arguments.spec.pass == "both")
     throw UsageError("--source: goes with one pass (--pass fwd or bwd)");
-  if (arguments.tokens && !arguments.sizes.seqlens.empty())
-    throw UsageError("--tokens and --seqlens exclude each other; pass one");
-  arguments.sizes.tokens = arguments.tokens.value_or(arguments.sizes.tokens);
+  const BenchSizes sizes = arguments.size.sizes();
   std::vector<BenchRun> runs;
-  for (Direction direction : arguments.spec.directions()) runs.push_back(measure(arguments, direction));
+  for (Direction direction : arguments.spec.directions()) runs.push_back(measure(arguments, sizes, direction));
   const double copy = copy_speed(device_ordinal);
   bool verified = true;
   nlohmann::ordered_json list = nlohmann::ordered_json::array();
@@ -96,14 +94,7 @@ void add_bench(CLI::App& app, Action& chosen) {
                                   [arguments] { return run(*arguments); });
   arguments->spec.add_to(*command, true, "both", true);
   command->add_option("--on", arguments->on, "cuda")->check(CLI::IsMember({"cuda"}))->required();
-  command->add_option("--tokens", arguments->tokens, "tokens a batch row (8192)")->check(CLI::PositiveNumber);
-  command->add_option("--heads", arguments->sizes.heads, "heads")->check(CLI::PositiveNumber)->capture_default_str();
-  command->add_option("--batch", arguments->sizes.batch, "batch rows")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
-  command->add_option("--seqlens", arguments->sizes.seqlens, "lengths of packed sequences: 16,33,0,7")
-      ->delimiter(',')
-      ->check(CLI::NonNegativeNumber);
+  arguments->size.add_to(*command);
   command->add_option("--source", arguments->source, "measure this text in place of the emitted one")
       ->check(CLI::ExistingFile);
   command->add_flag("--json", arguments->json, "as JSON");

@@ -9,6 +9,7 @@
 #include "kdagen/error.h"
 #include "tools/check/quick_check.h"
 #include "tools/cli/command.h"
+#include "tools/cli/size_arguments.h"
 #include "tools/tune/retime.h"
 #include "tools/tune/tune.h"
 
@@ -22,8 +23,7 @@ using tune::Clock;
 struct Arguments {
   SpecArguments spec;
   std::string on;
-  BenchSizes sizes;
-  std::optional<int64_t> tokens;
+  SizeArguments size;
   double budget_ms = 60e3;
   int retime = 0;
   bool json = false;
@@ -56,25 +56,25 @@ tune::Progress progress_bar(Direction direction, Clock::time_point deadline) {
   };
 }
 
-tune::TuneRun tune_pass(const Arguments& arguments, Direction direction, Clock::time_point deadline) {
+tune::TuneRun tune_pass(const Arguments& arguments, const BenchSizes& sizes, Direction direction,
+                        Clock::time_point deadline) {
   Compilation compilation = arguments.spec.compile(direction);
   if (compilation.options().schedule != "default")
     throw UsageError(fmt::format("--set schedule={}: tune looks for the schedule itself; leave the option out",
                                  compilation.options().schedule));
   compilation.require_ranges();
   const std::string arch = runtime::device_info(device_ordinal).arch;
-  problem_of(arguments.sizes);  // refuses sizes that do not pass before the check takes its time
+  problem_of(sizes);  // refuses sizes that do not pass before the check takes its time
   check_default(arguments, direction, arch);
-  const tune::TuneRun run =
-      tune::tune(compilation, arguments.sizes, device_ordinal, deadline, progress_bar(direction, deadline));
+  const tune::TuneRun run = tune::tune(compilation, sizes, device_ordinal, deadline, progress_bar(direction, deadline));
   if (::isatty(STDERR_FILENO)) fmt::print(stderr, "\r\033[K");
   return run;
 }
 
-void retime(const Arguments& arguments, Direction direction, const std::string& chosen,
+void retime(const Arguments& arguments, const BenchSizes& sizes, Direction direction, const std::string& chosen,
             nlohmann::ordered_json& report) {
   Compilation compilation = arguments.spec.compile(direction);
-  const tune::Retiming all = tune::retime_all(compilation, arguments.sizes, device_ordinal, chosen, arguments.retime);
+  const tune::Retiming all = tune::retime_all(compilation, sizes, device_ordinal, chosen, arguments.retime);
   report["retimed"] = {
       {"timed", all.timed}, {"chosen_ms", all.chosen_ms}, {"best_ms", all.best_ms}, {"best", all.best}};
   if (!arguments.json)
@@ -82,20 +82,18 @@ void retime(const Arguments& arguments, Direction direction, const std::string& 
                all.timed, arguments.retime, all.chosen_ms, 100 * (all.ratio() - 1), all.best_ms, all.best);
 }
 
-int run(Arguments arguments) {
+int run(const Arguments& arguments) {
   const Clock::time_point begun = Clock::now();
   if (!(arguments.budget_ms > 0 && arguments.budget_ms <= longest_budget_ms))
     throw UsageError("--budget: pass a time above zero and up to 1000h, as in 60s, 2m or 500ms");
-  if (arguments.tokens && !arguments.sizes.seqlens.empty())
-    throw UsageError("--tokens and --seqlens exclude each other; pass one");
-  arguments.sizes.tokens = arguments.tokens.value_or(arguments.sizes.tokens);
+  const BenchSizes sizes = arguments.size.sizes();
   const std::vector<Direction> directions = arguments.spec.directions();
   nlohmann::ordered_json list = nlohmann::ordered_json::array();
   for (size_t i = 0; i < directions.size(); ++i) {  // each gets an equal share of the time
     const std::chrono::duration<double, std::milli> share(arguments.budget_ms * static_cast<double>(i + 1) /
                                                           static_cast<double>(directions.size()));
     const tune::TuneRun run =
-        tune_pass(arguments, directions[i], begun + std::chrono::duration_cast<Clock::duration>(share));
+        tune_pass(arguments, sizes, directions[i], begun + std::chrono::duration_cast<Clock::duration>(share));
     const tune::SearchResult& result = run.result;
     list.push_back({{"direction", run.direction},
                     {"best", result.best},
@@ -105,7 +103,7 @@ int run(Arguments arguments) {
     if (!arguments.json)
       fmt::print("{:<5} {:>9.4f} ms  {}  ({} tried, {} of them rejected)\n", run.direction, result.ms, result.best,
                  result.tried, result.rejected);
-    if (arguments.retime > 0) retime(arguments, directions[i], result.best, list.back());
+    if (arguments.retime > 0) retime(arguments, sizes, directions[i], result.best, list.back());
   }
   if (arguments.json) fmt::print("{}\n", nlohmann::ordered_json{{"spec", arguments.spec.spec}, {"runs", list}}.dump(2));
   return 0;
@@ -119,14 +117,7 @@ void add_tune(CLI::App& app, Action& chosen) {
                   [arguments] { return run(*arguments); });
   arguments->spec.add_to(*command, true, "both", true);
   command->add_option("--on", arguments->on, "cuda")->check(CLI::IsMember({"cuda"}))->required();
-  command->add_option("--tokens", arguments->tokens, "tokens a batch row (8192)")->check(CLI::PositiveNumber);
-  command->add_option("--heads", arguments->sizes.heads, "heads")->check(CLI::PositiveNumber)->capture_default_str();
-  command->add_option("--batch", arguments->sizes.batch, "batch rows")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
-  command->add_option("--seqlens", arguments->sizes.seqlens, "lengths of packed sequences: 16,33,0,7")
-      ->delimiter(',')
-      ->check(CLI::NonNegativeNumber);
+  arguments->size.add_to(*command);
   command
       ->add_option("--budget", arguments->budget_ms, "time for the search, all passes together: 60s, 2m, 500ms (60s)")
       ->transform(

@@ -2,6 +2,7 @@
 #include "tools/execute/memory_order.h"
 
 #include <algorithm>
+#include <array>
 
 namespace kdagen {
 
@@ -29,40 +30,18 @@ DenseIndex::DenseIndex(const runtime::Manifest& manifest, const runtime::TensorI
 }
 
 int64_t DenseIndex::operator()(const runtime::Dims& position) const {
-  int64_t batch = 0, token = 0, head = 0, feature = 0, tile = 0, row = 0, part = 0;
-  for (size_t i = 0; i < dims_.size(); ++i) {
-    switch (dims_[i]) {
-      case DimRole::batch:
-        batch = position[i];
-        break;
-      case DimRole::tokens:
-        token = position[i];
-        break;
-      case DimRole::head:
-        head = position[i];
-        break;
-      case DimRole::feature:
-        feature = position[i];
-        break;
-      case DimRole::tile:
-        tile = position[i];
-        break;
-      case DimRole::chunk_row:
-        row = position[i];
-        break;
-      case DimRole::subchunk:
-        part = position[i];
-        break;
-    }
-  }
-  int64_t outer = batch * tokens_ + token + tile;  // a tensor has tokens or tiles
+  std::array<int64_t, runtime::dim_roles> index{};  // 0 of what the tensor has not
+  for (size_t i = 0; i < dims_.size(); ++i) index[size_t(dims_[i])] = position[i];
+  const auto of = [&](DimRole role) { return index[size_t(role)]; };
+  const int64_t tile = of(DimRole::tile), row = of(DimRole::chunk_row);
+  int64_t outer = of(DimRole::batch) * tokens_ + of(DimRole::tokens) + tile;  // a tensor has tokens or tiles
   if (padded_rows_) {
     if (tile >= static_cast<int64_t>(tiles_.size()) || row >= tiles_[tile].rows) return -1;
     outer = tiles_[tile].first_row + row;
   }
-  outer = outer * subchunks_ + part;
-  if (has_head_) outer = outer * heads_ + head;
-  return has_feature_ ? outer * dim_ + feature : outer;
+  outer = outer * subchunks_ + of(DimRole::subchunk);
+  if (has_head_) outer = outer * heads_ + of(DimRole::head);
+  return has_feature_ ? outer * dim_ + of(DimRole::feature) : outer;
 }
 
 evaluator::Instance instance_of(const runtime::Problem& problem) {
