@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // The preamble of Kimi delta attention as flash-linear-attention cuts it: normalised q and k, the cumulative gate in
 // log2 units, beta. Its backward starts where that library's chunk kernels end: at the gradients of q_n, k_n and of the
-// cumulative gate in natural logarithms. Usually chunk=64.
+// cumulative gate in natural logarithms. Its chunks have 64 rows.
 #include <kdagen/kdagen.h>
 using namespace kdagen;
 
 static Spec kda_fla(const Options& o) {
+  o.default_chunk(64);
   Spec s("kda_fla", "KDA preamble of FLA: normalised q and k, cumulative gate, beta", o);
   Axis t = s.rows("t"), h = s.heads("h"), d = s.features("d");
   const std::string gate = o.choice("gate", "bounded", {"bounded", "softplus"});

@@ -19,6 +19,7 @@ namespace kdagen::emit {
 std::string float_literal(double value) {
   float x = float(value);
   if (std::isinf(x)) return x > 0 ? "__uint_as_float(0x7f800000u)" : "-__uint_as_float(0x7f800000u)";
+  if (std::abs(x) == std::numeric_limits<float>::max()) return x > 0 ? "largest_float" : "-largest_float";
   char digits[64];
   auto end = std::to_chars(digits, digits + sizeof digits, x).ptr;
   std::string text(digits, end);

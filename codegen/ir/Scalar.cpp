@@ -81,6 +81,8 @@ std::string Scalar::text() const {
     std::string base = log2e ? "log2e" : name;
     factor(power == 1 ? base : fmt::format("{}^{}", base, power));
   }
+  if (product.empty() && std::abs(coefficient) == std::numeric_limits<float>::max())
+    return coefficient > 0 ? "largest_float" : "-largest_float";
   if (product.empty()) return fmt::format("{}", coefficient);
   if (coefficient == 1.0) return product;
   if (coefficient == -1.0) return "-" + product;

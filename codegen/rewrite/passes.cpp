@@ -7,6 +7,7 @@
 #include "codegen/rewrite/deferred_constant.h"
 #include "codegen/rewrite/difference_of_sums.h"
 #include "codegen/rewrite/factored_decay.h"
+#include "codegen/rewrite/finite_exponential.h"
 #include "codegen/rewrite/fixed_point_scan.h"
 #include "codegen/rewrite/identities.h"
 #include "codegen/rewrite/inverse_norm.h"
@@ -121,6 +122,7 @@ void register_rewrite_passes() {
   register_single("kda-factored-decay", factored_decay);
   register_single("kda-deferred-constant", deferred_constant);
   register_single("kda-parameter-hoisting", parameter_hoisting);
+  register_single("kda-finite-exponential", finite_exponential);
   register_optioned("kda-fixed-point-scan", fixed_point_scan);
   register_optioned("kda-difference-of-sums", run_with_options<difference_of_sums>);
   register_optioned("kda-inverse-norm", run_with_options<inverse_norm>);

@@ -7,6 +7,7 @@
 #include "codegen/rewrite/deferred_constant.h"
 #include "codegen/rewrite/difference_of_sums.h"
 #include "codegen/rewrite/factored_decay.h"
+#include "codegen/rewrite/finite_exponential.h"
 #include "codegen/rewrite/fixed_point_scan.h"
 #include "codegen/rewrite/identities.h"
 #include "codegen/rewrite/inverse_norm.h"
@@ -74,6 +75,7 @@ RewriteReport rewrite(ModuleOp module, const RewriteOptions& options) {
       {"deferred-constant", with(deferred_constant)},
       {"parameter-hoisting", with(parameter_hoisting)},
       {"inverse-norm", with_options(inverse_norm)},
+      {"finite-exponential", with(finite_exponential)},
   };
   for (const auto& [name, step] : steps) {
     report.entries.push_back({name, 0, {}});

@@ -11,6 +11,7 @@
 //   deferred-constant    when these have their final sums
 //   parameter-hoisting
 //   inverse-norm         when no rule looks for an rsqrt any more
+//   finite-exponential   when none looks for an exponential
 //   fixed-point          integers from the sums on to the exponents
 // Values that do not depend on a cotangent belong to the forward. They change only by rules that look at nothing but
 // the forward's own values, so that a forward and its backward, both rewritten, compute the same bits.

@@ -1,23 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 // kda_fla backward, derived: KDA preamble of FLA: normalised q and k, cumulative gate, beta
 //   gate=bounded
-//   spec 124d2d9d0c6d000e  sm_90  tile 16 rows x 128 columns in 1 step  threads=256,tiles_per_block=8,min_blocks=2,heads_fastest=1,stages=2
+//   spec d22353d2a39a4d87  sm_90  tile 64 rows x 128 columns in 2 steps  threads=512,tiles_per_block=8,min_blocks=2,heads_fastest=1,stages=1
 //   remake: kdagen emit kda_fla --pass bwd
 //
-//   x = g_raw + dt_bias                                                                                  [spec:18]
-//   _inverse_norm_q = rsqrt(sum_d(q*q) + eps)                                                            [spec:21]
-//   _inverse_norm_k = rsqrt(sum_d(k*k) + eps)                                                            [spec:22]
-//   dbeta_raw = dbeta*sigmoid'(beta_raw)*beta_scale    -> bf16                                           [spec:24]
-//   dg = suffix_sum_t(dg_c)                                                                              [spec:23]
-//   _mul_dg = dg*sigmoid'(exp(A_log)*x)*lower_bound                                                      [spec:20]
-//   dx = _mul_dg*exp(A_log)                                                                              [spec:20]
-//   dA_log = sum_d(sum_{b,n}(sum_t(_mul_dg*x)))*exp(A_log)    -> param gradient, f32                     [spec:20]
-//   ddt_bias = sum_{b,n}(sum_t(dx))    -> param gradient, f32                                            [spec:18]
-//   _q_inverse_norm_q = q*_inverse_norm_q                                                                [spec:14]
-//   dq = (dq_n - _q_inverse_norm_q*sum_d(dq_n*_q_inverse_norm_q))*_inverse_norm_q    -> bf16             [spec:14]
-//   _k_inverse_norm_k = k*_inverse_norm_k                                                                [spec:14]
-//   dk = (dk_n - _k_inverse_norm_k*sum_d(dk_n*_k_inverse_norm_k))*_inverse_norm_k    -> bf16             [spec:14]
-//   dg_raw = dx    -> bf16                                                                               [spec:14]
+//   x = g_raw + dt_bias                                                                                  [spec:19]
+//   _min_exp_A_log = min(exp(A_log), largest_float)                                                      [spec:21]
+//   _inverse_norm_q = rsqrt(sum_d(q*q) + eps)                                                            [spec:22]
+//   _inverse_norm_k = rsqrt(sum_d(k*k) + eps)                                                            [spec:23]
+//   dbeta_raw = dbeta*sigmoid'(beta_raw)*beta_scale    -> bf16                                           [spec:25]
+//   dg = suffix_sum_t(dg_c)                                                                              [spec:24]
+//   _mul_dg = dg*sigmoid'(_min_exp_A_log*x)*lower_bound                                                  [spec:21]
+//   dx = _mul_dg*_min_exp_A_log                                                                          [spec:21]
+//   dA_log = sum_d(sum_{b,n}(sum_t(_mul_dg*x)))*_min_exp_A_log    -> param gradient, f32                 [spec:21]
+//   ddt_bias = sum_{b,n}(sum_t(dx))    -> param gradient, f32                                            [spec:19]
+//   _q_inverse_norm_q = q*_inverse_norm_q                                                                [spec:15]
+//   dq = (dq_n - _q_inverse_norm_q*sum_d(dq_n*_q_inverse_norm_q))*_inverse_norm_q    -> bf16             [spec:15]
+//   _k_inverse_norm_k = k*_inverse_norm_k                                                                [spec:15]
+//   dk = (dk_n - _k_inverse_norm_k*sum_d(dk_n*_k_inverse_norm_k))*_inverse_norm_k    -> bf16             [spec:15]
+//   dg_raw = dx    -> bf16                                                                               [spec:15]
 #include <kdagen/device.cuh>
 #include <kdagen/staging.cuh>
 
@@ -132,72 +133,76 @@ KD_FUNCTION float row_inverse_norm(const float (&x)[8], float factor, float eps,
 
 KD_KERNEL(256, 0) void kda_fla_bwd_first_tile(const __grid_constant__ Arguments arguments) {
   KD_SHARED(long long, counts, 256);
-  write_first_tiles(Offsets{arguments.cu_seqlens, arguments.offset_bytes, arguments.tokens}, arguments.sequences, 16,
+  write_first_tiles(Offsets{arguments.cu_seqlens, arguments.offset_bytes, arguments.tokens}, arguments.sequences, 64,
                     arguments.first_tile, arguments.sequence_start, counts);
 }
 KD_ENTRY(kda_fla_bwd_first_tile, Arguments);
 
 /// Asks for the operands of tile `number`, one of the block's tiles begin..end-1. aligned: thread 0 asks the copy engine,
 /// and whoever waits for the slot's counter sees them. Else all threads copy; seen after a barrier.
+/// `unit`: which of the 2 portions, each the rows of a step or of all steps.
 template <bool aligned>
-KD_FUNCTION void kda_fla_bwd_stage(const Arguments& arguments, float* shared, long long head, long long number, long long begin, long long end, int slot, int record) {
+KD_FUNCTION void kda_fla_bwd_stage(const Arguments& arguments, float* shared, long long head, long long number, int unit, long long begin, long long end, int slot, int record) {
   if (number >= end || (aligned && threadIdx.x != 0)) return;
-  Arrival* const arrivals = reinterpret_cast<Arrival*>(shared + 768);
-  Slot* const slots = reinterpret_cast<Slot*>(shared + 772);
+  Arrival* const arrivals = reinterpret_cast<Arrival*>(shared + 3072);
+  Slot* const slots = reinterpret_cast<Slot*>(shared + 3074);
   Slot& next = slots[record];
   (void)arrivals, (void)head;
   if (threadIdx.x == 0) {
     const long long* const sequence_start = arguments.cu_seqlens != nullptr ? arguments.sequence_start : nullptr;
-    const Slot before = slots[record == 0 ? 2 : record - 1];
+    const Slot before = slots[record == 0 ? 1 : record - 1];
     Slot made = before;
-    const StagedTile where = next_staged_tile(before.tile, 16, sequence_start);
-    made.tile = where;
-    if (number != begin && where.batch == before.tile.batch && where.sequence == before.tile.sequence) {
-      // the next 16 rows of the same sequence
-      made.dq = before.dq + 16 * arguments.dq.token;
-      made.dk = before.dk + 16 * arguments.dk.token;
-      made.dg_raw = before.dg_raw + 16 * arguments.dg_raw.token;
-    }
-    else {
-      made.dq = arguments.dq.at(where.batch, where.token, head);
-      made.dk = arguments.dk.at(where.batch, where.token, head);
-      made.dg_raw = arguments.dg_raw.at(where.batch, where.token, head);
+    if (unit == 0) {
+      const StagedTile where = next_staged_tile(before.tile, 64, sequence_start);
+      made.tile = where;
+      if (number != begin && where.batch == before.tile.batch && where.sequence == before.tile.sequence) {
+        // the next 64 rows of the same sequence
+        made.dq = before.dq + 64 * arguments.dq.token;
+        made.dk = before.dk + 64 * arguments.dk.token;
+        made.dg_raw = before.dg_raw + 64 * arguments.dg_raw.token;
+      }
+      else {
+        made.dq = arguments.dq.at(where.batch, where.token, head);
+        made.dk = arguments.dk.at(where.batch, where.token, head);
+        made.dg_raw = arguments.dg_raw.at(where.batch, where.token, head);
+      }
     }
     next = made;
   }
   if constexpr (!aligned) block_barrier();  // the record is complete
   const Tile tile = tile_of(next.tile);
-  float* const operands = shared + 832 + slot * 9216;
+  float* const operands = shared + 3136 + slot * 18432;
   if constexpr (aligned) {
-    expect_bytes(&arrivals[slot], 36864, &next);
-    fetch_box(operands + 0, arguments.q_map, tile.token, head, tile.batch, &arrivals[slot]);
-    fetch_box(operands + 1024, arguments.k_map, tile.token, head, tile.batch, &arrivals[slot]);
-    fetch_box(operands + 2048, arguments.g_raw_map, tile.token, head, tile.batch, &arrivals[slot]);
-    fetch_box(operands + 3072, arguments.dq_n_map, tile.token, head, tile.batch, &arrivals[slot]);
-    fetch_box(operands + 5120, arguments.dk_n_map, tile.token, head, tile.batch, &arrivals[slot]);
-    fetch_box(operands + 7168, arguments.dg_c_map, tile.token, head, tile.batch, &arrivals[slot]);
+    expect_bytes(&arrivals[slot], 73728, &next);
+    const int first_row = (1 - unit) * 32;
+    fetch_box(operands + 0, arguments.q_map, tile.token + first_row, head, tile.batch, &arrivals[slot]);
+    fetch_box(operands + 2048, arguments.k_map, tile.token + first_row, head, tile.batch, &arrivals[slot]);
+    fetch_box(operands + 4096, arguments.g_raw_map, tile.token + first_row, head, tile.batch, &arrivals[slot]);
+    fetch_box(operands + 6144, arguments.dq_n_map, tile.token + first_row, head, tile.batch, &arrivals[slot]);
+    fetch_box(operands + 10240, arguments.dk_n_map, tile.token + first_row, head, tile.batch, &arrivals[slot]);
+    fetch_box(operands + 14336, arguments.dg_c_map, tile.token + first_row, head, tile.batch, &arrivals[slot]);
   }
   else {
-    copy_box(reinterpret_cast<bf16*>(operands + 0), arguments.q.at(tile.batch, tile.token, head), arguments.q.token, tile.rows, 16, 128, 256);
-    copy_box(reinterpret_cast<bf16*>(operands + 1024), arguments.k.at(tile.batch, tile.token, head), arguments.k.token, tile.rows, 16, 128, 256);
-    copy_box(reinterpret_cast<bf16*>(operands + 2048), arguments.g_raw.at(tile.batch, tile.token, head), arguments.g_raw.token, tile.rows, 16, 128, 256);
-    copy_box(reinterpret_cast<float*>(operands + 3072), arguments.dq_n.at(tile.batch, tile.token, head), arguments.dq_n.token, tile.rows, 16, 128, 256);
-    copy_box(reinterpret_cast<float*>(operands + 5120), arguments.dk_n.at(tile.batch, tile.token, head), arguments.dk_n.token, tile.rows, 16, 128, 256);
-    copy_box(reinterpret_cast<float*>(operands + 7168), arguments.dg_c.at(tile.batch, tile.token, head), arguments.dg_c.token, tile.rows, 16, 128, 256);
+    const int first_row = (1 - unit) * 32;
+    copy_box(reinterpret_cast<bf16*>(operands + 0), arguments.q.at(tile.batch, tile.token + first_row, head), arguments.q.token, tile.rows - first_row, 32, 128, 512);
+    copy_box(reinterpret_cast<bf16*>(operands + 2048), arguments.k.at(tile.batch, tile.token + first_row, head), arguments.k.token, tile.rows - first_row, 32, 128, 512);
+    copy_box(reinterpret_cast<bf16*>(operands + 4096), arguments.g_raw.at(tile.batch, tile.token + first_row, head), arguments.g_raw.token, tile.rows - first_row, 32, 128, 512);
+    copy_box(reinterpret_cast<float*>(operands + 6144), arguments.dq_n.at(tile.batch, tile.token + first_row, head), arguments.dq_n.token, tile.rows - first_row, 32, 128, 512);
+    copy_box(reinterpret_cast<float*>(operands + 10240), arguments.dk_n.at(tile.batch, tile.token + first_row, head), arguments.dk_n.token, tile.rows - first_row, 32, 128, 512);
+    copy_box(reinterpret_cast<float*>(operands + 14336), arguments.dg_c.at(tile.batch, tile.token + first_row, head), arguments.dg_c.token, tile.rows - first_row, 32, 128, 512);
   }
 }
 
 template <bool aligned>
 KD_FUNCTION void kda_fla_bwd_tiles(const Arguments& arguments, float* shared) {
-  // Row map: 16 lanes a row, 16 rows at a time.
+  // Row map: 16 lanes a row, 32 rows at a time.
   const int lane = static_cast<int>(threadIdx.x % 16), step_row = static_cast<int>(threadIdx.x / 16);
   // Column map: one column, one block of 8 rows.
   const int column = static_cast<int>(threadIdx.x % 128), block = static_cast<int>(threadIdx.x / 128);
-  const int row = step_row, first_row = 8 * block;
-  (void)lane, (void)row, (void)column, (void)first_row;
+  (void)lane, (void)step_row, (void)column, (void)block;
   float* const dg_c_blocks = shared + 0;
-  float* const _mul_dg_x_blocks = shared + 256;
-  float* const dx_blocks = shared + 512;
+  float* const _mul_dg_x_blocks = shared + 1024;
+  float* const dx_blocks = shared + 2048;
   const unsigned heads = static_cast<unsigned>(arguments.heads), head_number = blockIdx.x % heads, group_number = blockIdx.x / heads;
   const long long head = head_number, group = group_number;
   (void)shared, (void)head;
@@ -205,170 +210,180 @@ KD_FUNCTION void kda_fla_bwd_tiles(const Arguments& arguments, float* shared) {
   // Tiles from `used` on lie after the last sequence.
   const long long used = arguments.cu_seqlens != nullptr ? arguments.first_tile[arguments.sequences] : arguments.tiles;
   const long long used_end = used < end ? used : end;
-  // Operands travel 2 tiles ahead.
-  Arrival* const arrivals = reinterpret_cast<Arrival*>(shared + 768);
-  Slot* const slots = reinterpret_cast<Slot*>(shared + 772);
+  // Operands travel 1 portion ahead.
+  Arrival* const arrivals = reinterpret_cast<Arrival*>(shared + 3072);
+  Slot* const slots = reinterpret_cast<Slot*>(shared + 3074);
   if (threadIdx.x == 0) {
     if constexpr (aligned) {
-      for (int slot = 0; slot < 2; ++slot) initialise_arrival(&arrivals[slot]);
+      for (int slot = 0; slot < 1; ++slot) initialise_arrival(&arrivals[slot]);
       publish_arrivals();
     }
     const long long* const first_tile = arguments.cu_seqlens != nullptr ? arguments.first_tile : nullptr;
     // the first tile is found as the one after this
-    if (begin < used_end) slots[2] = Slot{staged_tile_before(begin, 16, arguments.tokens, arguments.sequences, first_tile, arguments.sequence_start)};
+    if (begin < used_end) slots[1] = Slot{staged_tile_before(begin, 64, arguments.tokens, arguments.sequences, first_tile, arguments.sequence_start)};
   }
   block_barrier();  // arrivals is complete
-  for (int ahead = 0; ahead < 2; ++ahead) kda_fla_bwd_stage<aligned>(arguments, shared, head, begin + ahead, begin, used_end, ahead, ahead);
-  // One record more than slots: the last tile's is read to its end, while the next operands are asked for.
+  for (int ahead = 0; ahead < 1; ++ahead) kda_fla_bwd_stage<aligned>(arguments, shared, head, begin + ahead / 2, ahead % 2, begin, used_end, ahead, ahead);
+  // One record more than slots: the last portion's is read to its end, while the next operands are asked for.
   int slot = 0, record = 0;
   unsigned phase = 0;
-  const float A_log = to_float(*(arguments.A_log + head));              // [kda_fla.cpp:16]
-  const float _exp_A_log = expf(A_log);                                 // [kda_fla.cpp:20]
-  const float dt_bias = to_float((arguments.dt_bias + head * 128)[column]);             // [kda_fla.cpp:16]
+  const float A_log = to_float(*(arguments.A_log + head));              // [kda_fla.cpp:17]
+  const float _exp_A_log = expf(A_log);                                 // [kda_fla.cpp:21]
+  const float _min_exp_A_log = largest_float < _exp_A_log ? largest_float : _exp_A_log;             // [kda_fla.cpp:21]
+  const float dt_bias = to_float((arguments.dt_bias + head * 128)[column]);             // [kda_fla.cpp:17]
 
   // Row owners: what needs one number a row is done by a thread a row, for all tiles of the block.
-  const int own_row = static_cast<int>(threadIdx.x % 16), own_tile = static_cast<int>(threadIdx.x / 16);
+  const int own_row = static_cast<int>(threadIdx.x % 64), own_tile = static_cast<int>(threadIdx.x / 64);
   {
     const long long number = begin + own_tile;
     const Tile tile = number >= used_end ? Tile{}
         : arguments.cu_seqlens != nullptr
-            ? find_packed_tile(number, 16, arguments.sequences, arguments.first_tile, arguments.sequence_start)
-            : find_tile(number, 16, arguments.tokens);
-    const float beta_raw = own_row < tile.rows ? to_float(*(arguments.beta_raw.at(tile.batch, tile.token + own_row, head))) : 0.0f;  // [kda_fla.cpp:15]
-    const float dbeta = own_row < tile.rows ? to_float(*(arguments.dbeta.at(tile.batch, tile.token + own_row, head))) : 0.0f;  // [kda_fla.cpp:24]
-    const float _exp2_minus_abs_beta_raw = approx_exp2(-fabsf(beta_raw) * log2e);       // [kda_fla.cpp:24]
-    const float _rcp_beta_raw = approx_rcp_normal(1.0f + _exp2_minus_abs_beta_raw);     // [kda_fla.cpp:24]
-    const float dbeta_raw = dbeta * (_exp2_minus_abs_beta_raw * _rcp_beta_raw * _rcp_beta_raw) * beta_scale;  // [kda_fla.cpp:24]
-    if (own_row < tile.rows) *(arguments.dbeta_raw.at(tile.batch, tile.token + own_row, head)) = to<bf16>(dbeta_raw);  // [kda_fla.cpp:15]
+            ? find_packed_tile(number, 64, arguments.sequences, arguments.first_tile, arguments.sequence_start)
+            : find_tile(number, 64, arguments.tokens);
+    const float beta_raw = own_row < tile.rows ? to_float(*(arguments.beta_raw.at(tile.batch, tile.token + own_row, head))) : 0.0f;  // [kda_fla.cpp:16]
+    const float dbeta = own_row < tile.rows ? to_float(*(arguments.dbeta.at(tile.batch, tile.token + own_row, head))) : 0.0f;  // [kda_fla.cpp:25]
+    const float _exp2_minus_abs_beta_raw = approx_exp2(-fabsf(beta_raw) * log2e);       // [kda_fla.cpp:25]
+    const float _rcp_beta_raw = approx_rcp_normal(1.0f + _exp2_minus_abs_beta_raw);     // [kda_fla.cpp:25]
+    const float dbeta_raw = dbeta * (_exp2_minus_abs_beta_raw * _rcp_beta_raw * _rcp_beta_raw) * beta_scale;  // [kda_fla.cpp:25]
+    if (own_row < tile.rows) *(arguments.dbeta_raw.at(tile.batch, tile.token + own_row, head)) = to<bf16>(dbeta_raw);  // [kda_fla.cpp:16]
   }
   float _sum_total_mul_dg_x_sum = 0.0f;
   float ddt_bias_sum = 0.0f;
-  for (long long number = begin; number < used_end; ++number, next_slot(slot, phase, 2), record = record == 2 ? 0 : record + 1) {
+  for (long long number = begin; number < used_end; ++number) {
     if constexpr (aligned) wait_for(&arrivals[slot], phase);
     else block_barrier();  // the slot is complete
-    const Slot& here = slots[record];
+    const Slot here = slots[record];
     const Tile tile = tile_of(here.tile);
-    const int rows_here = tile.rows - first_row;  // rows of this thread's block that are there: i < rows_here
-    (void)rows_here;
 
-    const float* const operands = shared + 832 + slot * 9216;
-    const bf16* const q_staged = reinterpret_cast<const bf16*>(operands);
-    const bf16* const k_staged = reinterpret_cast<const bf16*>(operands + 1024);
-    const bf16* const g_raw_staged = reinterpret_cast<const bf16*>(operands + 2048);
-    const float* const dq_n_staged = operands + 3072;
-    const float* const dk_n_staged = operands + 5120;
-    const float* const dg_c_staged = operands + 7168;
-    float q[8];                                                         // [kda_fla.cpp:14]
-    load_row<true>((q_staged + row * 128), lane, true, q);
-    const float _inverse_norm_q = row_inverse_norm(q, 1.0f, eps, lane);                 // [kda_fla.cpp:21]
-    float k[8];                                                         // [kda_fla.cpp:14]
-    load_row<true>((k_staged + row * 128), lane, true, k);
-    const float _inverse_norm_k = row_inverse_norm(k, 1.0f, eps, lane);                 // [kda_fla.cpp:22]
-    float dq_n[8];                                                      // [kda_fla.cpp:21]
-    load_row<true>((dq_n_staged + row * 128), lane, true, dq_n);
-    float _q_inverse_norm_q[8];
-    #pragma unroll
-    for (int i = 0; i < 8; ++i) {
-      _q_inverse_norm_q[i] = q[i] * _inverse_norm_q;                    // [kda_fla.cpp:14]
-    }
-    const float _row_sum_dq_n = row_dot(dq_n, _q_inverse_norm_q, lane);                 // [kda_fla.cpp:14]
-    float dq[8];
-    #pragma unroll
-    for (int i = 0; i < 8; ++i) {
-      dq[i] = fmaf(-_q_inverse_norm_q[i], _row_sum_dq_n, dq_n[i]) * _inverse_norm_q;    // [kda_fla.cpp:14]
-    }
-    if (row < tile.rows) store_row<aligned>(row_of<aligned>(here.dq, arguments.dq.token, row), lane, dq);  // [kda_fla.cpp:14]
-    float dk_n[8];                                                      // [kda_fla.cpp:22]
-    load_row<true>((dk_n_staged + row * 128), lane, true, dk_n);
-    float _k_inverse_norm_k[8];
-    #pragma unroll
-    for (int i = 0; i < 8; ++i) {
-      _k_inverse_norm_k[i] = k[i] * _inverse_norm_k;                    // [kda_fla.cpp:14]
-    }
-    const float _row_sum_dk_n = row_dot(dk_n, _k_inverse_norm_k, lane);                 // [kda_fla.cpp:14]
-    float dk[8];
-    #pragma unroll
-    for (int i = 0; i < 8; ++i) {
-      dk[i] = fmaf(-_k_inverse_norm_k[i], _row_sum_dk_n, dk_n[i]) * _inverse_norm_k;    // [kda_fla.cpp:14]
-    }
-    if (row < tile.rows) store_row<aligned>(row_of<aligned>(here.dk, arguments.dk.token, row), lane, dk);  // [kda_fla.cpp:14]
-    float dg_c[8];                                                      // [kda_fla.cpp:23]
-    #pragma unroll
-    for (int i = 0; i < 8; ++i) dg_c[i] = to_float((dg_c_staged + (first_row + i) * 128)[column]);
-    // suffix sum of dg_c: inside blocks of 8 rows, absent rows skipped                 // [kda_fla.cpp:23]
-    float dg[8];
-    #pragma unroll
-    for (int i = 7; i >= 0; --i) {
-      const float term = i < rows_here ? dg_c[i] : 0.0f;
-      dg[i] = i == 7 ? term : dg[i + 1] + term;
-    }
-    dg_c_blocks[block * 128 + column] = dg[0];
-    block_barrier();  // dg_c_blocks is complete
-    // and the blocks after
-    float dg_before = 0.0f;
     float dg_carry = 0.0f;
-    #pragma unroll
-    for (int b = 1; b >= 0; --b) {
-      if (b == block) dg_before = dg_carry;
-      dg_carry += dg_c_blocks[b * 128 + column];
-    }
-    #pragma unroll
-    for (int i = 0; i < 8; ++i) dg[i] = dg_before + dg[i];
-    float g_raw[8];                                                     // [kda_fla.cpp:14]
-    #pragma unroll
-    for (int i = 0; i < 8; ++i) g_raw[i] = to_float((g_raw_staged + (first_row + i) * 128)[column]);
-    float _mul_dg[8];
-    float _mul_dg_x[8];
-    #pragma unroll
-    for (int i = 0; i < 8; ++i) {
-      const float x = g_raw[i] + dt_bias;                               // [kda_fla.cpp:18]
-      const float _exp2_A_log = approx_exp2(-fabsf(_exp_A_log * x) * log2e);            // [kda_fla.cpp:20]
-      const float _rcp_exp2_A_log = approx_rcp_normal(1.0f + _exp2_A_log);              // [kda_fla.cpp:20]
-      _mul_dg[i] = dg[i] * (_exp2_A_log * _rcp_exp2_A_log * _rcp_exp2_A_log) * lower_bound;         // [kda_fla.cpp:20]
-      _mul_dg_x[i] = _mul_dg[i] * x;                                    // [kda_fla.cpp:20]
-    }
-    // sum over the rows of _mul_dg_x: blocks of 8 rows first           // [kda_fla.cpp:20]
-    float _total_mul_dg_x_block = 0.0f;
-    #pragma unroll
-    for (int i = 0; i < 8; ++i) {
-      if (i < rows_here) _total_mul_dg_x_block = i == 0 ? _mul_dg_x[i] : _total_mul_dg_x_block + _mul_dg_x[i];
-    }
-    _mul_dg_x_blocks[block * 128 + column] = _total_mul_dg_x_block;
-    float dx[8];
-    #pragma unroll
-    for (int i = 0; i < 8; ++i) {
-      dx[i] = _mul_dg[i] * _exp_A_log;                                  // [kda_fla.cpp:20]
-    }
-    // sum over the rows of dx: blocks of 8 rows first                  // [kda_fla.cpp:18]
-    float _total_dx_block = 0.0f;
-    #pragma unroll
-    for (int i = 0; i < 8; ++i) {
-      if (i < rows_here) _total_dx_block = i == 0 ? dx[i] : _total_dx_block + dx[i];
-    }
-    dx_blocks[block * 128 + column] = _total_dx_block;
-    {
-      bf16* const place = row_of<aligned>(here.dg_raw, arguments.dg_raw.token, first_row) + column;
+    for (int step = 1; step >= 0; --step, next_slot(slot, phase, 1), record = record == 1 ? 0 : record + 1) {
+      const int row = step * 32 + step_row, first_row = step * 32 + 8 * block;
+      (void)row, (void)first_row;
+      const int rows_here = tile.rows - first_row;  // rows of this thread's block that are there: i < rows_here
+      (void)rows_here;
+      if constexpr (aligned) wait_for(&arrivals[slot], phase);
+      else block_barrier();  // the slot is complete
+      const Slot& here = slots[record];
+      const int unit = 1 - step;
+      const float* const operands = shared + 3136 + slot * 18432;
+      const bf16* const q_staged = reinterpret_cast<const bf16*>(operands);
+      const bf16* const k_staged = reinterpret_cast<const bf16*>(operands + 2048);
+      const bf16* const g_raw_staged = reinterpret_cast<const bf16*>(operands + 4096);
+      const float* const dq_n_staged = operands + 6144;
+      const float* const dk_n_staged = operands + 10240;
+      const float* const dg_c_staged = operands + 14336;
+      float q[8];                                                       // [kda_fla.cpp:15]
+      load_row<true>((q_staged + step_row * 128), lane, true, q);
+      const float _inverse_norm_q = row_inverse_norm(q, 1.0f, eps, lane);               // [kda_fla.cpp:22]
+      float k[8];                                                       // [kda_fla.cpp:15]
+      load_row<true>((k_staged + step_row * 128), lane, true, k);
+      const float _inverse_norm_k = row_inverse_norm(k, 1.0f, eps, lane);               // [kda_fla.cpp:23]
+      float dq_n[8];                                                    // [kda_fla.cpp:22]
+      load_row<true>((dq_n_staged + step_row * 128), lane, true, dq_n);
+      float _q_inverse_norm_q[8];
       #pragma unroll
-      for (int i = 0; i < 8; ++i) if (i < rows_here) *row_of<aligned>(place, arguments.dg_raw.token, i) = to<bf16>(dx[i]);  // [kda_fla.cpp:14]
+      for (int i = 0; i < 8; ++i) {
+        _q_inverse_norm_q[i] = q[i] * _inverse_norm_q;                  // [kda_fla.cpp:15]
+      }
+      const float _row_sum_dq_n = row_dot(dq_n, _q_inverse_norm_q, lane);               // [kda_fla.cpp:15]
+      float dq[8];
+      #pragma unroll
+      for (int i = 0; i < 8; ++i) {
+        dq[i] = fmaf(-_q_inverse_norm_q[i], _row_sum_dq_n, dq_n[i]) * _inverse_norm_q;  // [kda_fla.cpp:15]
+      }
+      if (row < tile.rows) store_row<aligned>(row_of<aligned>(here.dq, arguments.dq.token, row), lane, dq);  // [kda_fla.cpp:15]
+      float dk_n[8];                                                    // [kda_fla.cpp:23]
+      load_row<true>((dk_n_staged + step_row * 128), lane, true, dk_n);
+      float _k_inverse_norm_k[8];
+      #pragma unroll
+      for (int i = 0; i < 8; ++i) {
+        _k_inverse_norm_k[i] = k[i] * _inverse_norm_k;                  // [kda_fla.cpp:15]
+      }
+      const float _row_sum_dk_n = row_dot(dk_n, _k_inverse_norm_k, lane);               // [kda_fla.cpp:15]
+      float dk[8];
+      #pragma unroll
+      for (int i = 0; i < 8; ++i) {
+        dk[i] = fmaf(-_k_inverse_norm_k[i], _row_sum_dk_n, dk_n[i]) * _inverse_norm_k;  // [kda_fla.cpp:15]
+      }
+      if (row < tile.rows) store_row<aligned>(row_of<aligned>(here.dk, arguments.dk.token, row), lane, dk);  // [kda_fla.cpp:15]
+      float dg_c[8];                                                    // [kda_fla.cpp:24]
+      #pragma unroll
+      for (int i = 0; i < 8; ++i) dg_c[i] = to_float((dg_c_staged + (8 * block + i) * 128)[column]);
+      // suffix sum of dg_c: inside blocks of 8 rows, absent rows skipped               // [kda_fla.cpp:24]
+      float dg[8];
+      #pragma unroll
+      for (int i = 7; i >= 0; --i) {
+        const float term = i < rows_here ? dg_c[i] : 0.0f;
+        dg[i] = i == 7 ? term : dg[i + 1] + term;
+      }
+      dg_c_blocks[(step * 4 + block) * 128 + column] = dg[0];
+      float g_raw[8];                                                   // [kda_fla.cpp:15]
+      #pragma unroll
+      for (int i = 0; i < 8; ++i) g_raw[i] = to_float((g_raw_staged + (8 * block + i) * 128)[column]);
+      block_barrier();  // dg_c_blocks is complete
+      kda_fla_bwd_stage<aligned>(arguments, shared, head, number + (unit + 1) / 2, (unit + 1) % 2, begin, used_end, slot, record == 0 ? 1 : record - 1);
+      // and the blocks after
+      float dg_before = 0.0f;
+      #pragma unroll
+      for (int b = 3; b >= 0; --b) {
+        if (b == block) dg_before = dg_carry;
+        dg_carry += dg_c_blocks[(step * 4 + b) * 128 + column];
+      }
+      #pragma unroll
+      for (int i = 0; i < 8; ++i) dg[i] = dg_before + dg[i];
+      float _mul_dg[8];
+      float _mul_dg_x[8];
+      #pragma unroll
+      for (int i = 0; i < 8; ++i) {
+        const float x = g_raw[i] + dt_bias;                             // [kda_fla.cpp:19]
+        const float _exp2_A_log = approx_exp2(-fabsf(_min_exp_A_log * x) * log2e);      // [kda_fla.cpp:21]
+        const float _rcp_exp2_A_log = approx_rcp_normal(1.0f + _exp2_A_log);            // [kda_fla.cpp:21]
+        _mul_dg[i] = dg[i] * (_exp2_A_log * _rcp_exp2_A_log * _rcp_exp2_A_log) * lower_bound;       // [kda_fla.cpp:21]
+        _mul_dg_x[i] = _mul_dg[i] * x;                                  // [kda_fla.cpp:21]
+      }
+      // sum over the rows of _mul_dg_x: blocks of 8 rows first         // [kda_fla.cpp:21]
+      float _total_mul_dg_x_block = 0.0f;
+      #pragma unroll
+      for (int i = 0; i < 8; ++i) {
+        if (i < rows_here) _total_mul_dg_x_block = i == 0 ? _mul_dg_x[i] : _total_mul_dg_x_block + _mul_dg_x[i];
+      }
+      _mul_dg_x_blocks[(step * 4 + block) * 128 + column] = _total_mul_dg_x_block;
+      float dx[8];
+      #pragma unroll
+      for (int i = 0; i < 8; ++i) {
+        dx[i] = _mul_dg[i] * _min_exp_A_log;                            // [kda_fla.cpp:21]
+      }
+      // sum over the rows of dx: blocks of 8 rows first                // [kda_fla.cpp:19]
+      float _total_dx_block = 0.0f;
+      #pragma unroll
+      for (int i = 0; i < 8; ++i) {
+        if (i < rows_here) _total_dx_block = i == 0 ? dx[i] : _total_dx_block + dx[i];
+      }
+      dx_blocks[(step * 4 + block) * 128 + column] = _total_dx_block;
+      {
+        bf16* const place = row_of<aligned>(here.dg_raw, arguments.dg_raw.token, first_row) + column;
+        #pragma unroll
+        for (int i = 0; i < 8; ++i) if (i < rows_here) *row_of<aligned>(place, arguments.dg_raw.token, i) = to<bf16>(dx[i]);  // [kda_fla.cpp:15]
+      }
     }
+
     block_barrier();  // _mul_dg_x_blocks is complete
-    kda_fla_bwd_stage<aligned>(arguments, shared, head, number + 2, begin, used_end, slot, record == 0 ? 2 : record - 1);
-    float _total_mul_dg_x = _mul_dg_x_blocks[column];                   // [kda_fla.cpp:20]
+    float _total_mul_dg_x = _mul_dg_x_blocks[column];                   // [kda_fla.cpp:21]
     #pragma unroll
-    for (int b = 1; b < 2; ++b) _total_mul_dg_x += _mul_dg_x_blocks[b * 128 + column];
-    _sum_total_mul_dg_x_sum += _total_mul_dg_x;                         // [kda_fla.cpp:20]
-    float _total_dx = dx_blocks[column];                                // [kda_fla.cpp:18]
+    for (int b = 1; b < 8; ++b) _total_mul_dg_x += _mul_dg_x_blocks[b * 128 + column];
+    _sum_total_mul_dg_x_sum += _total_mul_dg_x;                         // [kda_fla.cpp:21]
+    float _total_dx = dx_blocks[column];                                // [kda_fla.cpp:19]
     #pragma unroll
-    for (int b = 1; b < 2; ++b) _total_dx += dx_blocks[b * 128 + column];
-    ddt_bias_sum += _total_dx;                                          // [kda_fla.cpp:18]
+    for (int b = 1; b < 8; ++b) _total_dx += dx_blocks[b * 128 + column];
+    ddt_bias_sum += _total_dx;                                          // [kda_fla.cpp:19]
   }
   if (block == 0) arguments._sum_total_mul_dg_x_sum_partial[(head * arguments.segments + group) * 128 + column] = _sum_total_mul_dg_x_sum;
   if (block == 0) arguments.ddt_bias_sum_partial[(head * arguments.segments + group) * 128 + column] = ddt_bias_sum;
   // After the last sequence: dead rows are set to 0.
   for (long long number = used_end < begin ? begin : used_end; number < end; ++number) {
-    const Tile tile = find_surplus_tile(number, 16, arguments.tokens, arguments.sequences, arguments.first_tile, arguments.sequence_start);
+    const Tile tile = find_surplus_tile(number, 64, arguments.tokens, arguments.sequences, arguments.first_tile, arguments.sequence_start);
     const float zeros[8] = {0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f};
-    for (int row = step_row; row < tile.rows; row += 16) {
+    for (int row = step_row; row < tile.rows; row += 32) {
       store_row<aligned>(arguments.dq.at(tile.batch, tile.token + row, head), lane, zeros);
       store_row<aligned>(arguments.dk.at(tile.batch, tile.token + row, head), lane, zeros);
       store_row<aligned>(arguments.dg_raw.at(tile.batch, tile.token + row, head), lane, zeros);
@@ -378,7 +393,7 @@ KD_FUNCTION void kda_fla_bwd_tiles(const Arguments& arguments, float* shared) {
 }
 
 #if KD_ALIGNED_VARIANT
-KD_KERNEL(256, 2) void kda_fla_bwd(const __grid_constant__ Arguments arguments) {
+KD_KERNEL(512, 2) void kda_fla_bwd(const __grid_constant__ Arguments arguments) {
   KD_DYNAMIC_SHARED(float, shared);
   kda_fla_bwd_tiles<true>(arguments, shared);
 }
@@ -386,7 +401,7 @@ KD_ENTRY(kda_fla_bwd, Arguments);
 #endif
 
 #if KD_ANY_VARIANT
-KD_KERNEL(256, 2) void kda_fla_bwd_any(const __grid_constant__ Arguments arguments) {
+KD_KERNEL(512, 2) void kda_fla_bwd_any(const __grid_constant__ Arguments arguments) {
   KD_DYNAMIC_SHARED(float, shared);
   kda_fla_bwd_tiles<false>(arguments, shared);
 }
@@ -422,11 +437,11 @@ KD_FUNCTION void kda_fla_bwd_finish_body(const Arguments& arguments) {
   float ddt_bias[8];
   load4<true>(arguments.ddt_bias_sum_columns + head * 128 + 4 * lane, &ddt_bias[0]);
   load4<true>(arguments.ddt_bias_sum_columns + head * 128 + 64 + 4 * lane, &ddt_bias[4]);
-  const float _row_sum_dg = row_sum(_sum_total_mul_dg_x, lane);         // [kda_fla.cpp:20]
-  const float A_log = to_float(*(arguments.A_log + head));              // [kda_fla.cpp:16]
-  const float dA_log = _row_sum_dg * expf(A_log);                       // [kda_fla.cpp:20]
-  if (threadIdx.x == 0) *(arguments.dA_log + head) = to<float>(dA_log);                 // [kda_fla.cpp:16]
-  if (threadIdx.x < 16) store_row<aligned>(arguments.ddt_bias + head * 128, lane, ddt_bias);        // [kda_fla.cpp:16]
+  const float _row_sum_dg = row_sum(_sum_total_mul_dg_x, lane);         // [kda_fla.cpp:21]
+  const float A_log = to_float(*(arguments.A_log + head));              // [kda_fla.cpp:17]
+  const float dA_log = _row_sum_dg * (largest_float < expf(A_log) ? largest_float : expf(A_log));   // [kda_fla.cpp:21]
+  if (threadIdx.x == 0) *(arguments.dA_log + head) = to<float>(dA_log);                 // [kda_fla.cpp:17]
+  if (threadIdx.x < 16) store_row<aligned>(arguments.ddt_bias + head * 128, lane, ddt_bias);        // [kda_fla.cpp:17]
 }
 
 #if KD_ALIGNED_VARIANT

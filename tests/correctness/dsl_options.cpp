@@ -44,6 +44,18 @@ TEST(DslOptions, EveryCommonSizePasses) {
   for (int dim = 16; dim <= 256; dim += 4) EXPECT_EQ(Options({{"dim", std::to_string(dim)}}).dim(), dim);
 }
 
+TEST(DslOptions, ASpecMayHaveAChunkOfItsOwn) {
+  const auto chunk = [](const Options& o) {
+    o.default_chunk(64);
+    Spec s("own", "", o);
+    return s.rows("t").extent();
+  };
+  const Options unset, set(Options::Values{{"chunk", "16"}});
+  EXPECT_EQ(chunk(unset), 64);
+  EXPECT_EQ(chunk(unset), 64);
+  EXPECT_EQ(chunk(set), 16);
+}
+
 TEST(DslOptions, TheCompilersOwnPassThrough) {
   const Options::Values compilers = {
       {"grads", "f32"},      {"layout", "htd"},   {"upstream", "bf16"},        {"operands", "exact"},

@@ -57,6 +57,9 @@ TEST(OptionErrors, DeclarationsAreTheSpecsFault) {
   EXPECT_REFUSED(o.number("a", NAN), "option a: the default nan is not in the range (any finite number)");
   EXPECT_REFUSED(o.integer("a", 0, 1, 2), "option a: the default 0 is not in 1 to 2");
   EXPECT_REFUSED(o.choice("a", "c", {"d"}), "option a: the default c is none of d");
+  EXPECT_REFUSED(o.default_chunk(12), "default_chunk(12): pass a multiple of 8 from 8 to 128");
+  EXPECT_REFUSED(o.default_chunk(64),
+                 "default_chunk(64) comes after the chunk has been asked for; put it in front of the spec's axes");
   EXPECT_REFUSED(o.number("a", 1); o.number("a", 2), "option a is declared twice, differently; declare it once");
   EXPECT_REFUSED(o.number("chunk", 16), "option chunk is common to all specs; give the spec's own another name");
   EXPECT_REFUSED(o.number("ln2", 1), "option ln2: the name is a constant's; choose another");

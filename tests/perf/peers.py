@@ -93,6 +93,14 @@ def compiled(x, T, H, D, copy_gbps, C=16):
         report("torch.compile K1 forward, fp32 outputs", median_ms(lambda: fn(*leaf), 10), n, 22, copy_gbps)
 
 
+def streams(n, copy_gbps):
+    """What is left of a backward without its arithmetic: as many float32 and bf16 tensors read, as many bf16 ones written."""
+    for name, wide in (("FLA preamble backward", 3), ("K1 backward", 4)):
+        a = [torch.randn(n, device="cuda") for _ in range(wide)]; x = [torch.randn(n, device="cuda").bfloat16() for _ in range(3)]
+        fn = torch.compile(lambda a, x: [((a[i] + a[-1]) * x[i].float()).bfloat16() for i in range(3)])
+        report(f"no arithmetic: bytes of the {name}", median_ms(lambda: fn(a, x)), n, 4 * wide + 12, copy_gbps)
+
+
 def versions():
     found = []
     for package in ("torch", "triton", "flash-linear-attention", "fla-core"):
@@ -110,8 +118,8 @@ def generated(kdagen, T, H):
             ("K1 backward, operands=rounded", ["kda_k1", "--pass", "bwd", "--set", "operands=rounded", "--set", "upstream.v_out=bf16"]),
             ("K1 forward, bf16 outputs", ["kda_k1", "--pass", "fwd"]),
             ("K1 forward, fp32 outputs", ["kda_k1", "--pass", "fwd"] + fp32),
-            ("FLA preamble forward (kda_fla)", ["kda_fla", "--pass", "fwd", "--set", "chunk=64"]),
-            ("FLA preamble backward (kda_fla)", ["kda_fla", "--pass", "bwd", "--set", "chunk=64"])]
+            ("FLA preamble forward (kda_fla)", ["kda_fla", "--pass", "fwd"]),
+            ("FLA preamble backward (kda_fla)", ["kda_fla", "--pass", "bwd"])]
     print(subprocess.run([kdagen, "--version"], capture_output=True, text=True, check=True).stdout.strip())
     for name, arguments in runs:
         command = [kdagen, "bench", *arguments, "--on", "cuda", "--tokens", str(T), "--heads", str(H), "--json"]
@@ -133,8 +141,8 @@ if __name__ == "__main__":
     torch.manual_seed(0)
     gbps = copy_ceiling(); print(f"copy ceiling {gbps:.0f} GB/s")
     x = inputs(a.tokens, a.heads, D)
-    for part in (fla, compiled):
+    for part, arguments in ((fla, (x, a.tokens, a.heads, D, gbps)), (compiled, (x, a.tokens, a.heads, D, gbps)), (streams, (a.tokens * a.heads * D, gbps))):
         try:
-            part(x, a.tokens, a.heads, D, gbps)
+            part(*arguments)
         except Exception as e:  # a missing peer must not hide the other
             print(f"{part.__name__}: not measured ({type(e).__name__}: {e})")

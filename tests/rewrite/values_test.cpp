@@ -139,7 +139,7 @@ TEST(RewrittenText, RawHandOver) {
   // no ln2 but the gate's own log2e
   std::string constants;
   for (auto op : kernel.block().getOps<kda::ConstantOp>()) constants += kda::Scalar::of(op).text() + " ";
-  EXPECT_EQ(constants, "eps 1 log2e*lower_bound scale lower_bound ");
+  EXPECT_EQ(constants, "eps 1 largest_float log2e*lower_bound scale lower_bound ");
 }
 
 TEST(RewrittenText, PureTotal) {

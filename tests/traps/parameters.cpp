@@ -43,6 +43,43 @@ TEST(Parameters, T021ExponentialsOfParameters) {
     }
 }
 
+// A rate beyond a float counts as the largest float, so that what vanishes beside it stays 0 instead of NaN.
+TEST(Parameters, T021RatesBeyondAFloat) {
+  EmulatedProgram program(
+      [](Spec& s, const Options&, Axis t, Axis h, Axis d) {
+        Value x = s.input("x", {t, h, d}), z = x + s.param("dt_bias", {h, d}), A_log = s.param("A_log", {h});
+        Value g = -exp(A_log) * log2e * softplus(z);
+        s.output("soft", g);
+        s.output("decay", exp2(cumsum(g, t)));
+        s.output("bounded", -5.0 * sigmoid(exp(A_log) * z));
+      },
+      precise);
+  constexpr double largest = std::numeric_limits<float>::max();
+  for (const double A_log : {88.7, 89.0, 100.0, 3e38})
+    for (const double x : {-200.0, -50.0, 0.0, 1.0, -1.0}) {
+      const std::string where = fmt::format("A_log {} x {}", A_log, x);
+      Call call(program, {1, 3, 1});
+      call.set("A_log", A_log).set("dt_bias", 0).set("x", x).set("dsoft", 1).set("ddecay", 1).set("dbounded", 1);
+      call.forward().backward();
+      const double rate = std::min(std::exp(A_log) / std::numbers::ln2, largest), gate = -rate * stable_softplus(x);
+      if (x == -200) {  // softplus is 0 as a float
+        EXPECT_EQ(call("soft"), 0) << where;
+        EXPECT_EQ(call("decay"), 1) << where;
+      } else if (gate < -largest) {
+        EXPECT_LE(call("soft"), -0.5 * largest) << where;
+      } else {
+        EXPECT_NEAR(call("soft"), gate, 1e-5 * std::abs(gate)) << where;
+      }
+      if (gate < -200) EXPECT_EQ(call("decay"), 0) << where;
+      EXPECT_NEAR(call("bounded"), x < 0 ? 0 : x > 0 ? -5 : -2.5, 1e-6) << where;
+      for (const char* name : {"dx", "ddt_bias", "dA_log"})
+        EXPECT_FALSE(std::isnan(call(name))) << name << " " << where;
+    }
+  Call nan(program, {1, 3, 1});  // is not taken for a large number
+  nan.set("A_log", NAN).set("dt_bias", 0).set("x", -200).forward();
+  for (const char* name : {"soft", "decay", "bounded"}) EXPECT_TRUE(std::isnan(nan(name))) << name;
+}
+
 TEST(Parameters, T023ScalarOfAMillionElements) {
   EmulatedProgram program([](Spec& s, const Options&, Axis t, Axis h,
                              Axis d) { s.output("y", s.param("a", {}) * s.input("x", {t, h, d})); },

@@ -54,14 +54,28 @@ class Options {
   using Values = std::map<std::string, std::string>;
   explicit Options(Values values = {}) : state_(std::make_shared<State>()) {
     state_->values = std::move(values);
-    chunk_ = common_size("chunk", 16, 8, 128, 8);
+    state_->chunk = common_size("chunk", 16, 8, 128, 8);
     dim_ = common_size("dim", 128, 16, 256, 4);
     common_dtype("dtype");
     common_dtype("out");
   }
 
-  /// Rows of a tile: 16 unless set; a multiple of 8 from 8 to 128.
-  int chunk() const { return chunk_; }
+  /// Rows of a tile: 16 (or the spec's default_chunk) unless set; a multiple of 8 from 8 to 128.
+  int chunk() const {
+    state_->chunk_read = true;
+    return state_->chunk;
+  }
+  /// The chunk of a spec whose callers agree on another than 16: `o.default_chunk(64);`. First thing in the spec, since
+  /// its axes ask for the chunk.
+  void default_chunk(int rows, const Location& where = Location::current()) const {
+    if (rows < 8 || rows > 128 || rows % 8 != 0)
+      spec_error(where, "default_chunk(" + std::to_string(rows) + "): pass a multiple of 8 from 8 to 128");
+    if (find("chunk") || state_->chunk == rows) return;
+    if (state_->chunk_read)
+      spec_error(where, "default_chunk(" + std::to_string(rows) +
+                            ") comes after the chunk has been asked for; put it in front of the spec's axes");
+    state_->chunk = rows;
+  }
   /// Features: 128 unless set; a multiple of 4 from 16 to 256.
   int dim() const { return dim_; }
   /// Storage type of inputs, of outputs: dtype.NAME, then dtype; out.NAME, then out; bf16 unless set.
@@ -148,6 +162,8 @@ class Options {
   struct State {
     Values values;
     std::vector<OptionInfo> declared;
+    int chunk = 16;
+    bool chunk_read = false;
   };
 
   [[noreturn]] static void refuse(const std::string& name, const std::string& value, const std::string& passes) {
@@ -214,7 +230,7 @@ class Options {
   }
 
   std::shared_ptr<State> state_;
-  int chunk_ = 16, dim_ = 128;
+  int dim_ = 128;
 };
 
 }  // namespace kdagen

@@ -41,6 +41,8 @@
 
 namespace kdagen_device {
 
+constexpr float largest_float = 3.4028235e+38f;
+
 // ---- Storage types -------------------------------------------------------------------------------------------
 
 /// 1 sign, 8 exponent, 7 fraction bits: the upper half of a float.

@@ -61,8 +61,8 @@ bool accepts_ir_passes(const std::string& bytes) {
   register_passes();
   for (const char* pass :
        {"kda-derive", "kda-identities", "kda-stable-sigmoid", "kda-projection", "kda-complement-scan",
-        "kda-factored-decay", "kda-deferred-constant", "kda-parameter-hoisting", "kda-fixed-point-scan",
-        "kda-inverse-norm", "kda-rounded-operand", "kda-shared-exponential", "kda-rewrite"})
+        "kda-factored-decay", "kda-deferred-constant", "kda-parameter-hoisting", "kda-finite-exponential",
+        "kda-fixed-point-scan", "kda-inverse-norm", "kda-rounded-operand", "kda-shared-exponential", "kda-rewrite"})
     runs_pass(bytes, pass);
   return true;
 }
