@@ -353,7 +353,7 @@ class KernelText {
       out.line(variant_guard(aligned));
       // Element by element takes a few registers more, above all from memory itself; rather one block fewer than a
       // spill.
-      bool tight = !aligned && tiling.min_blocks > (tiling.stages > 0 ? 2 : 1);
+      bool tight = !aligned && tiling.min_blocks > (tiling.stages > 0 && program_.staging.by_engine ? 2 : 1);
       int blocks = tiling.min_blocks - int(tight);
       out.open(fmt::format("KD_KERNEL({}, {}) void {}({})", tiling.threads, blocks, name, staging_->parameter()));
       out.line(dynamic ? "KD_DYNAMIC_SHARED(float, shared);" : fmt::format("KD_SHARED(float, shared, {});", floats));

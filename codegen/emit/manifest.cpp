@@ -183,11 +183,12 @@ class Description {
     auto rows = kernel_.axis(kda::AxisRole::Rows);
     const bool token = rows && llvm::is_contained(tensor.axes, rows.getName().str());
     tensor.layout = layout_of(tensor.name, tile, token || role == "cotangent");
-    if (const std::string& map = names_.map(tensor.name); !map.empty()) {
+    auto staged =
+        llvm::find_if(program_.staging.tensors, [&](StagedTensor t) { return t.input.getTensor() == tensor.name; });
+    if (staged != program_.staging.tensors.end()) {
       tensor.vector_bytes = std::max(tensor.vector_bytes, 16);
-      auto staged =
-          llvm::find_if(program_.staging.tensors, [&](StagedTensor t) { return t.input.getTensor() == tensor.name; });
-      maps_.push_back({map, ArgumentKind::tensor_map, tensor.name, "", staged->rows});
+      if (const std::string& map = names_.map(tensor.name); !map.empty())
+        maps_.push_back({map, ArgumentKind::tensor_map, tensor.name, "", staged->rows});
     }
     const bool by_rows = token && tensor.layout != runtime::Layout::tile && tensor.subchunk_rows == 0;
     runtime::ArgumentInfo argument;

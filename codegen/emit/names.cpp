@@ -259,7 +259,8 @@ Names::Names(const Program& program) {
   }
   for (const StagedTensor& staged : program.staging.tensors) {
     InputOp input = staged.input;
-    if (std::string tensor = input.getTensor().str(); !maps_.count(tensor)) maps_[tensor] = claim(tensor + "_map");
+    std::string tensor = input.getTensor().str();
+    if (program.staging.by_engine && !maps_.count(tensor)) maps_[tensor] = claim(tensor + "_map");
   }
   taken_ = prelude_names();
   for (const char* word : kReserved) taken_.insert(word);

@@ -18,12 +18,14 @@ struct Corner {
   std::string pointer, stride, rows;  // for copies by the threads
 };
 
-/// Whether a tensor of tiles is read or written through a pointer, one a tile.
+/// Whether a tensor of tiles is read or written through a pointer, one a tile: all but those that the copy engine
+/// brings.
 bool by_pointer(const Program& program, mlir::Operation* op) {
   if (program.is_owned(op)) return false;
   if (auto output = mlir::dyn_cast<OutputOp>(op)) return section_of(output.getValue()) == Section::Tile;
   auto input = mlir::dyn_cast<InputOp>(op);
-  return input && section_of(input.getResult()) == Section::Tile &&
+  if (!input || section_of(input.getResult()) != Section::Tile) return false;
+  return !program.staging.by_engine ||
          llvm::none_of(program.staging.tensors, [&](StagedTensor staged) { return staged.input == input; });
 }
 
@@ -35,6 +37,12 @@ Corner corner_of(const Program& program, const Names& names, InputOp input, cons
   std::string head = heads ? "head" : "0";
   std::string token = first_row == "0" ? "tile.token" : "tile.token + " + first_row;
   std::string left = first_row == "0" ? "tile.rows" : "tile.rows - " + first_row;
+  if (!program.staging.by_engine) {
+    std::string pointer = "next." + names.tensor(tensor),
+                stride = !rows ? "0" : member + (program.tile_major.count(tensor) ? ".row" : ".token");
+    if (rows && first_row != "0") pointer += fmt::format(" + {} * {}", first_row, stride);
+    return {"", "", "", pointer, stride, rows ? left : "1"};
+  }
   if (rows && !program.tile_major.count(tensor))
     return {token, head, "tile.batch", fmt::format("{}.at(tile.batch, {}, {})", member, token, head), member + ".token",
             left};
@@ -53,7 +61,7 @@ std::string StagingPrinter::arrivals() const {
 }
 std::string StagingPrinter::records() const {
   return fmt::format("reinterpret_cast<Slot*>(shared + {})",
-                     program_.staging.control_offset / 4 + 2 * program_.tiling.stages);
+                     program_.staging.control_offset / 4 + (by_engine() ? 2 * program_.tiling.stages : 0));
 }
 std::string StagingPrinter::slot_address(const std::string& slot) const {
   return fmt::format("shared + {} + {} * {}", program_.staging.slots_offset / 4, slot, program_.staging.slot_bytes / 4);
@@ -67,7 +75,9 @@ void StagingPrinter::print_record(Writer& out) const {
   if (!any()) return;
   KernelOp kernel = program_.kernel;
   out.line(
-      "/// What thread 0 says of the tile in a slot: where it lies, and where its first row is in the tensors that are not staged.");
+      by_engine()
+          ? "/// What thread 0 says of the tile in a slot: where it lies, and where its first row is in the tensors that are not staged."
+          : "/// What thread 0 says of the tile in a slot: where it lies, and where its first row is in each tensor.");
   out.open("struct Slot");
   out.line("StagedTile tile;");
   for (mlir::Operation& op : kernel.block())
@@ -107,10 +117,11 @@ void StagingPrinter::print_pointers(Writer& out, bool follows) const {
   }
 }
 
-void StagingPrinter::print_requests(Writer& out, int region, bool by_engine) const {
+void StagingPrinter::print_requests(Writer& out, int region, Carrier carrier) const {
   const Staging& staging = program_.staging;
   bool whole = staging.whole(region), steps = program_.regions[region].loop && !whole;
-  if (by_engine) out.line(fmt::format("expect_bytes(&arrivals[slot], {}, &next);", staging.bytes_of(region)));
+  if (carrier == Carrier::engine)
+    out.line(fmt::format("expect_bytes(&arrivals[slot], {}, &next);", staging.bytes_of(region)));
   if (steps) {
     int first = program_.units_before(region), last = first + program_.tiling.steps - 1;
     std::string step = program_.regions[region].reverse ? fmt::format("{} - unit", last)
@@ -122,7 +133,7 @@ void StagingPrinter::print_requests(Writer& out, int region, bool by_engine) con
     if (staged.region != region) continue;
     InputOp input = staged.input;
     std::string place = fmt::format("operands + {}", staged.offset / 4);
-    if (by_engine) {
+    if (carrier == Carrier::engine) {
       std::string each = whole ? fmt::format("for (int step = 0; step < {}; ++step) ", staged.boxes) : "";
       if (whole) place += fmt::format(" + step * {}", staged.bytes / staged.boxes / 4);
       Corner corner = corner_of(program_, names_, input,
@@ -133,23 +144,24 @@ void StagingPrinter::print_requests(Writer& out, int region, bool by_engine) con
                            names_.map(input.getTensor().str()), corner.first, corner.second, corner.third));
     } else {
       Corner corner = corner_of(program_, names_, input, steps ? "first_row" : "0");
-      out.line(fmt::format("copy_box(reinterpret_cast<{}*>({}), {}, {}, {}, {}, {}, {});",
-                           storage_type(input.getStorage()), place, corner.pointer, corner.stride, corner.rows,
-                           staged.rows * staged.boxes, program_.tiling.dim, program_.tiling.threads));
+      out.line(fmt::format("{}(reinterpret_cast<{}*>({}), {}, {}, {}, {}, {}, {});",
+                           carrier == Carrier::threads ? "start_box" : "copy_box", storage_type(input.getStorage()),
+                           place, corner.pointer, corner.stride, corner.rows, staged.rows * staged.boxes,
+                           program_.tiling.dim, program_.tiling.threads));
     }
   }
 }
 
-void StagingPrinter::print_regions(Writer& out, bool by_engine) const {
+void StagingPrinter::print_regions(Writer& out, Carrier carrier) const {
   bool alone = true;
   for (int r = 0, seen = 0; r < int(program_.regions.size()); ++r)
     alone = alone && (seen += program_.staging.holds(r)) < 2;
   for (int r = 0; r < int(program_.regions.size()); ++r) {
     if (!program_.staging.holds(r)) continue;
-    if (alone) return print_requests(out, r, by_engine);
+    if (alone) return print_requests(out, r, carrier);
     int first = program_.units_before(r), end = first + program_.units_of(r);
     out.open(first == 0 ? fmt::format("if (unit < {})", end) : fmt::format("if (unit >= {} && unit < {})", first, end));
-    print_requests(out, r, by_engine);
+    print_requests(out, r, carrier);
     out.close();
   }
 }
@@ -158,9 +170,11 @@ void StagingPrinter::print_function(Writer& out) const {
   if (!any()) return;
   const Tiling& tiling = program_.tiling;
   int units = program_.units();
-  out.line(
-      "/// Asks for the operands of tile `number`, one of the block's tiles begin..end-1. aligned: thread 0 asks the copy engine,");
-  out.line("/// and whoever waits for the slot's counter sees them. Else all threads copy; seen after a barrier.");
+  out.line(fmt::format("/// Asks for the operands of tile `number`, one of the block's tiles begin..end-1. aligned: {}",
+                       by_engine() ? "thread 0 asks the copy engine," : "the threads start copies,"));
+  out.line(by_engine()
+               ? "/// and whoever waits for the slot's counter sees them. Else all threads copy; seen after a barrier."
+               : "/// each its own, and wait for them later. Else they copy at once. Seen after a barrier.");
   if (units > 1)
     out.line(fmt::format("/// `unit`: which of the {} portions, each the rows of a step or of all steps.", units));
   out.line("template <bool aligned>");
@@ -168,16 +182,25 @@ void StagingPrinter::print_function(Writer& out) const {
   out.open(fmt::format(
       "KD_FUNCTION void {}_stage(const Arguments& arguments, float* shared, long long head, long long number, {}long long begin, long long end, int slot, int record)",
       kernel_, units > 1 ? "int unit, " : ""));
-  out.line("if (number >= end || (aligned && threadIdx.x != 0)) return;");
-  out.line(fmt::format("Arrival* const arrivals = {};", arrivals()));
+  if (by_engine()) {
+    out.line("if (number >= end || (aligned && threadIdx.x != 0)) return;");
+    out.line(fmt::format("Arrival* const arrivals = {};", arrivals()));
+  } else {
+    out.open("if (number >= end)");
+    out.line("if constexpr (aligned) end_of_copies();  // of none: waits count the requests");
+    out.line("return;");
+    out.close();
+  }
   out.line(fmt::format("Slot* const slots = {};", records()));
   out.line("Slot& next = slots[record];");
-  out.line("(void)arrivals, (void)head;");
+  out.line(by_engine() ? "(void)arrivals, (void)head;" : "(void)head;");
   out.open("if (threadIdx.x == 0)");
   out.line(
       "const long long* const sequence_start = arguments.cu_seqlens != nullptr ? arguments.sequence_start : nullptr;");
-  out.line(fmt::format("const Slot before = slots[record == 0 ? {} : record - 1];", tiling.stages));
-  out.line("Slot made = before;");
+  // Thread 0 alone is not in the others' way when it keeps the record in registers; with all of them it is.
+  const char* by = by_engine() || units > 1 ? "" : "&";
+  out.line(fmt::format("const Slot{} before = slots[record == 0 ? {} : record - 1];", by, tiling.stages));
+  out.line(*by ? "Slot& made = next;" : "Slot made = before;");
   if (units > 1) out.open("if (unit == 0)");
   out.line(fmt::format("const StagedTile where = next_staged_tile(before.tile, {}, sequence_start);", tiling.chunk));
   out.line("made.tile = where;");
@@ -189,16 +212,18 @@ void StagingPrinter::print_function(Writer& out) const {
   print_pointers(out, false);
   out.close();
   if (units > 1) out.close();
-  out.line("next = made;");
+  if (!*by) out.line("next = made;");
   out.close();
-  out.line("if constexpr (!aligned) block_barrier();  // the record is complete");
+  out.line(by_engine() ? "if constexpr (!aligned) block_barrier();  // the record is complete"
+                       : "block_barrier();  // the record is complete");
   out.line("const Tile tile = tile_of(next.tile);");
   out.line(fmt::format("float* const operands = {};", slot_address("slot")));
   out.open("if constexpr (aligned)");
-  print_regions(out, true);
+  print_regions(out, by_engine() ? Carrier::engine : Carrier::threads);
+  if (!by_engine()) out.line("end_of_copies();");
   out.close();
   out.open("else");
-  print_regions(out, false);
+  print_regions(out, Carrier::threads_element_by_element);
   out.close();
   out.close();
   out.line();
@@ -209,33 +234,40 @@ void StagingPrinter::print_start(Writer& out) const {
   int units = program_.units();
   const char* what = units > 1 ? "portion" : "tile";
   out.line(fmt::format("// Operands travel {} {}{} ahead.", tiling.stages, what, tiling.stages == 1 ? "" : "s"));
-  out.line(fmt::format("Arrival* const arrivals = {};", arrivals()));
+  if (by_engine()) out.line(fmt::format("Arrival* const arrivals = {};", arrivals()));
   out.line(fmt::format("Slot* const slots = {};", records()));
   out.open("if (threadIdx.x == 0)");
-  out.open("if constexpr (aligned)");
-  out.line(fmt::format("for (int slot = 0; slot < {}; ++slot) initialise_arrival(&arrivals[slot]);", tiling.stages));
-  out.line("publish_arrivals();");
-  out.close();
+  if (by_engine()) {
+    out.open("if constexpr (aligned)");
+    out.line(fmt::format("for (int slot = 0; slot < {}; ++slot) initialise_arrival(&arrivals[slot]);", tiling.stages));
+    out.line("publish_arrivals();");
+    out.close();
+  }
   out.line("const long long* const first_tile = arguments.cu_seqlens != nullptr ? arguments.first_tile : nullptr;");
   out.line("// the first tile is found as the one after this");
   out.line(fmt::format(
       "if (begin < used_end) slots[{}] = Slot{{staged_tile_before(begin, {}, arguments.tokens, arguments.sequences, first_tile, arguments.sequence_start)}};",
       tiling.stages, tiling.chunk));
   out.close();
-  out.line("block_barrier();  // arrivals is complete");
+  out.line(fmt::format("block_barrier();  // {} is complete", by_engine() ? "arrivals" : "slots"));
   std::string portion = units > 1 ? fmt::format("begin + ahead / {0}, ahead % {0}", units) : "begin + ahead";
   out.line(fmt::format("for (int ahead = 0; ahead < {}; ++ahead) {}", tiling.stages, call(portion, "ahead", "ahead")));
   out.line(fmt::format(
       "// One record more than slots: the last {}'s is read to its end, while the next operands are asked for.", what));
   out.line("int slot = 0, record = 0;");
-  out.line("unsigned phase = 0;");
+  if (by_engine()) out.line("unsigned phase = 0;");
   for (InputOp input : program_.staging.ahead)
     out.line(fmt::format("float {} = 0.0f;", names_.ahead(input.getTensor().str())));
 }
 
 void StagingPrinter::print_wait(Writer& out) const {
-  out.line("if constexpr (aligned) wait_for(&arrivals[slot], phase);");
-  out.line("else block_barrier();  // the slot is complete");
+  if (by_engine()) {
+    out.line("if constexpr (aligned) wait_for(&arrivals[slot], phase);");
+    out.line("else block_barrier();  // the slot is complete");
+  } else {
+    out.line(fmt::format("if constexpr (aligned) wait_for_copies<{}>();", program_.tiling.stages - 1));
+    out.line("block_barrier();  // the slot is complete");
+  }
 }
 
 void StagingPrinter::print_arrival(Writer& out) const {
@@ -278,7 +310,10 @@ void StagingPrinter::print_restage(Writer& out, int region) const {
 }
 
 std::string StagingPrinter::next_unit() const {
-  return fmt::format("next_slot(slot, phase, {0}), record = record == {0} ? 0 : record + 1", program_.tiling.stages);
+  const int stages = program_.tiling.stages;
+  const std::string slot = by_engine() ? fmt::format("next_slot(slot, phase, {})", stages)
+                                       : fmt::format("slot = slot == {} ? 0 : slot + 1", stages - 1);
+  return fmt::format("{0}, record = record == {1} ? 0 : record + 1", slot, stages);
 }
 
 }  // namespace kdagen::emit

@@ -36,13 +36,15 @@ class StagingPrinter {
   }
   /// "const __grid_constant__ Arguments arguments": maps must stay where the launch put them.
   std::string parameter() const {
-    return any() ? "const __grid_constant__ Arguments arguments" : "const Arguments arguments";
+    return any() && by_engine() ? "const __grid_constant__ Arguments arguments" : "const Arguments arguments";
   }
 
  private:
+  enum class Carrier { engine, threads, threads_element_by_element };
+  bool by_engine() const { return program_.staging.by_engine; }
   void print_wait(Writer& out) const;
-  void print_regions(Writer& out, bool by_engine) const;
-  void print_requests(Writer& out, int region, bool by_engine) const;
+  void print_regions(Writer& out, Carrier carrier) const;
+  void print_requests(Writer& out, int region, Carrier carrier) const;
   std::string next_unit() const;
   std::string arrivals() const;
   std::string records() const;

@@ -8,6 +8,7 @@
 
 #include "codegen/explain/invented_names.h"
 #include "codegen/explain/notation.h"
+#include "codegen/ir/Scalar.h"
 #include "llvm/ADT/DenseMap.h"
 
 using namespace mlir;
@@ -65,7 +66,8 @@ class Lines {
   void write_value(Operation* op) {
     Value value = op->getResult(0);
     Formula formula = formula_of(op);
-    if (llvm::isa<kda::InputOp, kda::ConstantOp, kda::BroadcastOp, kda::ToFixedOp, kda::FromFixedOp>(op)) {
+    if (llvm::isa<kda::InputOp, kda::ConstantOp, kda::BroadcastOp, kda::ToFixedOp, kda::FromFixedOp>(op) ||
+        kda::keeps_finite(op)) {
       known_[value] = formula;
       return;
     }

@@ -29,6 +29,7 @@ std::string sum_word(SumOp sum) {
 
 /// The op's own word: exp2, rsqrt, prefix, suffix, ...
 std::string word_of(Operation* op) {
+  if (keeps_finite(op)) return "finite";
   if (auto scan = llvm::dyn_cast<ScanOp>(op)) return scan.getReverse() ? "suffix" : "prefix";
   if (auto sum = llvm::dyn_cast<SumOp>(op)) return sum_word(sum);
   return op->getName().stripDialect().str();
@@ -65,6 +66,7 @@ std::string InventedNames::label(Value value) {
 
 std::string InventedNames::new_label(Operation* op) {
   if (op->getNumOperands() == 0) return word_of(op);
+  if (keeps_finite(op)) return shortened("finite_" + operand_label(op->getOperand(0)), op);
   if (beside_constant(op))
     return shortened((llvm::isa<MulOp, DivOp>(op) ? "scaled_" : "offset_") + operand_label(op->getResult(0)), op);
   if (llvm::isa<NegOp, AbsOp, BroadcastOp>(op)) return shortened(operand_label(op->getResult(0)), op);

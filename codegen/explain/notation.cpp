@@ -18,6 +18,7 @@ class Writer {
       : op_(op), operands_(operands), latex_(notation == Notation::latex) {}
 
   Formula write() const {
+    if (keeps_finite(op_)) return operands_[0];
     return llvm::TypeSwitch<Operation*, Formula>(op_)
         .Case<ConstantOp>([&](ConstantOp op) { return constant(Scalar::of(op)); })
         .Case<InputOp>([&](InputOp op) { return name_formula(op.getTensor().str(), notation()); })

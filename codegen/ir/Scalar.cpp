@@ -95,6 +95,13 @@ std::optional<Scalar> constant_scalar(Value value) {
   return std::nullopt;
 }
 
+bool keeps_finite(Operation* op) {
+  if (!llvm::isa<MinOp, MaxOp>(op)) return false;
+  const auto scalar = constant_scalar(op->getOperand(1));
+  const double largest = std::numeric_limits<float>::max();
+  return scalar && scalar->is(llvm::isa<MinOp>(op) ? largest : -largest);
+}
+
 std::optional<Scalar> coefficient_scalar(Value value) {
   auto scalar = constant_scalar(value);
   return scalar && std::isfinite(scalar->value()) && std::isfinite(1.0 / scalar->value()) ? scalar : std::nullopt;

@@ -41,5 +41,7 @@ std::optional<Scalar> constant_scalar(mlir::Value value);
 /// The same if algebra may take it out of a product, cancel it and divide by it: it has a finite inverse. Other
 /// constants (0 above all) are factors like any value.
 std::optional<Scalar> coefficient_scalar(mlir::Value value);
+/// Whether the op is its first operand, kept within the largest float: min(x, M) or max(x, -M). As a number it is x.
+bool keeps_finite(mlir::Operation* op);
 
 }  // namespace kdagen::kda

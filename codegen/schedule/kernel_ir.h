@@ -125,6 +125,7 @@ struct StagedTensor {
 /// operands of one step of one region (of a tile, where that is one step), or of all its steps where those take no more
 /// than another region's step. There are `tiling.stages` slots, all alike.
 struct Staging {
+  bool by_engine = true;              // one thread asks the copy engine for boxes; else all threads copy, 16 bytes each
   std::vector<StagedTensor> tensors;  // regions ascending
   int control_offset = 0;             // bytes from the start of shared memory: counters and records
   int slots_offset = 0;

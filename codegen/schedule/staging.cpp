@@ -90,16 +90,17 @@ int staged_inputs(const Staging& staging) {
   return int(inputs.size());
 }
 
-/// Counters, and one record more than slots: the tile, and a pointer to its first row in each tensor that is not
-/// staged.
+/// Counters, and one record more than slots: the tile, and a pointer to its first row in each tensor that the copy
+/// engine does not bring.
 int control_bytes(Program& program, const Staging& staging, int stages) {
   int pointers = 0;
   for (auto output : program.kernel.block().getOps<OutputOp>())
     pointers += section_of(output.getValue()) == Section::Tile && !program.is_owned(output);
   for (auto input : program.kernel.block().getOps<InputOp>())
     pointers += section_of(input.getResult()) == Section::Tile && !program.is_owned(input);
-  return stages * kCounterBytes +
-         (stages + 1) * (kTileRecordBytes + kPointerBytes * (pointers - staged_inputs(staging)));
+  return (staging.by_engine ? stages * kCounterBytes : 0) +
+         (stages + 1) *
+             (kTileRecordBytes + kPointerBytes * (pointers - (staging.by_engine ? staged_inputs(staging) : 0)));
 }
 
 void lay_out(Program& program, int stages) {
@@ -180,11 +181,8 @@ void stage_operands(Program& program, int stages, bool choose_blocks, const Stag
   Tiling& tiling = program.tiling;
   tiling.stages = 0;
   if (stages == 0) return;
-  if (!limits.possible) {
-    if (stages > 0) throw UsageError("option schedule: stages=N needs sm_90 or later; stages=0 would pass");
-    return;
-  }
   Staging staging;
+  staging.by_engine = limits.engine;
   staging.tensors = candidates(program);
   staging.slot_bytes = slot_bytes(staging.tensors);
   if (staging.tensors.empty()) return;

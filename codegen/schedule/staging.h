@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Operands that travel to shared memory ahead of the tile that reads them: plain loads do not keep enough bytes in
-// flight to fill the memory's bandwidth, copies of whole tiles by the copy engine do.
+// flight to fill the memory's bandwidth, copies of whole tiles do: by the copy engine (sm_90 and later, tensor maps) or
+// by the threads, which do not wait for them (cp.async).
 #pragma once
 #include "codegen/schedule/kernel_ir.h"
 
 namespace kdagen::schedule {
 
 struct StagingLimits {
-  bool possible = false;    // the architecture has a copy engine (sm_90 and later)
+  bool engine = false;      // the architecture has a copy engine (sm_90 and later)
   int block_bytes = 0;      // shared memory that a block may have
   int processor_bytes = 0;  // ... and all blocks of a multiprocessor together, 1 KiB a block included
 };

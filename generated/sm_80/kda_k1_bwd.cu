@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // kda_k1 backward, derived: KDA preamble: normalised q and k, bounded gate, decay products of a chunk
 //   anchor=none gt=k2 handover=raw
-//   spec 8a6b6922a1643c31  sm_80  tile 16 rows x 128 columns in 1 step  threads=256,tiles_per_block=8,min_blocks=2,heads_fastest=1,stages=0
+//   spec 8a6b6922a1643c31  sm_80  tile 16 rows x 128 columns in 1 step  threads=256,tiles_per_block=8,min_blocks=2,heads_fastest=1,stages=1
 //   remake: kdagen emit kda_k1 --pass bwd --arch sm_80
 //
 //   q_inv = rsqrt(sum_d(q*q) + eps)                                                                      [spec:25]
 //   q_n = q*q_inv                                                                                        [spec:25]
 //   k_inv = rsqrt(sum_d(k*k) + eps)                                                                      [spec:26]
 //   k_n = k*k_inv                                                                                        [spec:26]
-//   _min_exp_A_log = min(exp(A_log), largest_float)                                                      [spec:27]
-//   z = _min_exp_A_log*(g_raw + dt_bias)                                                                 [spec:27]
+//   z = exp(A_log)*(g_raw + dt_bias)                                                                     [spec:27]
 //   g = sigmoid(z)*(log2e*lower_bound)                                                                   [spec:28]
 //   g_c = cumsum_t(g)                                                                                    [spec:29]
 //   g_T = sum_t(g)                                                                                       [spec:29]
@@ -22,14 +21,15 @@
 //   dg_c = dq_d*round_bf16(q_d) + dk_d*round_bf16(k_d) - dk_i*round_bf16(k_i) - dk_r*round_bf16(k_r)     [spec:29]
 //   dg = suffix_sum_t(dg_c) + dg_T                                                                       [spec:28]
 //   dz = dg*sigmoid'(z)*lower_bound                                                                      [spec:28]
-//   dg_raw = dz*_min_exp_A_log    -> bf16                                                                [spec:27]
+//   dg_raw = dz*exp(A_log)    -> bf16                                                                    [spec:27]
 //   ddt_bias = sum_{b,n}(sum_t(dg_raw))    -> param gradient, f32                                        [spec:27]
-//   dA_log = sum_d(sum_{b,n}(sum_t(dz*(g_raw + dt_bias))))*_min_exp_A_log    -> param gradient, f32      [spec:27]
+//   dA_log = sum_d(sum_{b,n}(sum_t(dz*(g_raw + dt_bias))))*exp(A_log)    -> param gradient, f32          [spec:27]
 //   dk_n = dk_d*2^g_c + dk_i*2^(-g_c) + dk_r*(2^g_T*2^(-g_c))                                            [spec:26]
 //   dq = (dq_n - q_n*sum_d(dq_n*q_n))*q_inv    -> bf16                                                   [spec:21]
 //   dk = (dk_n - k_n*sum_d(dk_n*k_n))*k_inv    -> bf16                                                   [spec:21]
 //   dv = dv_out    -> bf16                                                                               [spec:22]
 #include <kdagen/device.cuh>
+#include <kdagen/staging.cuh>
 
 constexpr float eps = 1e-06f;  // eps
 constexpr float log2e = 1.442695f;  // log2e
@@ -71,6 +71,24 @@ struct Arguments {
   long long sequences;
   long long tiles;
   long long segments;
+};
+
+/// What thread 0 says of the tile in a slot: where it lies, and where its first row is in each tensor.
+struct Slot {
+  StagedTile tile;
+  const bf16* q;
+  const bf16* k;
+  const bf16* g_raw;
+  const float* dq_d;
+  const float* dk_d;
+  const float* dk_i;
+  const float* dk_r;
+  const float* dg_T;
+  const float* dv_out;
+  bf16* dq;
+  bf16* dk;
+  bf16* dg_raw;
+  bf16* dv;
 };
 
 // Row map: 16 lanes a row; lane l owns the columns 4l..4l+3 (x[0..3]) and 64+4l..64+4l+3 (x[4..7]).
@@ -138,6 +156,81 @@ KD_KERNEL(256, 0) void kda_k1_bwd_first_tile(const Arguments arguments) {
 }
 KD_ENTRY(kda_k1_bwd_first_tile, Arguments);
 
+/// Asks for the operands of tile `number`, one of the block's tiles begin..end-1. aligned: the threads start copies,
+/// each its own, and wait for them later. Else they copy at once. Seen after a barrier.
+template <bool aligned>
+KD_FUNCTION void kda_k1_bwd_stage(const Arguments& arguments, float* shared, long long head, long long number, long long begin, long long end, int slot, int record) {
+  if (number >= end) {
+    if constexpr (aligned) end_of_copies();  // of none: waits count the requests
+    return;
+  }
+  Slot* const slots = reinterpret_cast<Slot*>(shared + 2432);
+  Slot& next = slots[record];
+  (void)head;
+  if (threadIdx.x == 0) {
+    const long long* const sequence_start = arguments.cu_seqlens != nullptr ? arguments.sequence_start : nullptr;
+    const Slot& before = slots[record == 0 ? 1 : record - 1];
+    Slot& made = next;
+    const StagedTile where = next_staged_tile(before.tile, 16, sequence_start);
+    made.tile = where;
+    if (number != begin && where.batch == before.tile.batch && where.sequence == before.tile.sequence) {
+      // the next 16 rows of the same sequence
+      made.q = before.q + 16 * arguments.q.token;
+      made.k = before.k + 16 * arguments.k.token;
+      made.g_raw = before.g_raw + 16 * arguments.g_raw.token;
+      made.dq_d = before.dq_d + 16 * arguments.dq_d.token;
+      made.dk_d = before.dk_d + 16 * arguments.dk_d.token;
+      made.dk_i = before.dk_i + 16 * arguments.dk_i.token;
+      made.dk_r = before.dk_r + 16 * arguments.dk_r.token;
+      made.dg_T = before.dg_T + arguments.dg_T.tile;
+      made.dv_out = before.dv_out + 16 * arguments.dv_out.token;
+      made.dq = before.dq + 16 * arguments.dq.token;
+      made.dk = before.dk + 16 * arguments.dk.token;
+      made.dg_raw = before.dg_raw + 16 * arguments.dg_raw.token;
+      made.dv = before.dv + 16 * arguments.dv.token;
+    }
+    else {
+      made.q = arguments.q.at(where.batch, where.token, head);
+      made.k = arguments.k.at(where.batch, where.token, head);
+      made.g_raw = arguments.g_raw.at(where.batch, where.token, head);
+      made.dq_d = arguments.dq_d.at(where.batch, where.token, head);
+      made.dk_d = arguments.dk_d.at(where.batch, where.token, head);
+      made.dk_i = arguments.dk_i.at(where.batch, where.token, head);
+      made.dk_r = arguments.dk_r.at(where.batch, where.token, head);
+      made.dg_T = arguments.dg_T.at(head, number, 0);
+      made.dv_out = arguments.dv_out.at(where.batch, where.token, head);
+      made.dq = arguments.dq.at(where.batch, where.token, head);
+      made.dk = arguments.dk.at(where.batch, where.token, head);
+      made.dg_raw = arguments.dg_raw.at(where.batch, where.token, head);
+      made.dv = arguments.dv.at(where.batch, where.token, head);
+    }
+  }
+  block_barrier();  // the record is complete
+  const Tile tile = tile_of(next.tile);
+  float* const operands = shared + 2528 + slot * 11392;
+  if constexpr (aligned) {
+    start_box(reinterpret_cast<bf16*>(operands + 0), next.q, arguments.q.token, tile.rows, 16, 128, 256);
+    start_box(reinterpret_cast<bf16*>(operands + 1024), next.k, arguments.k.token, tile.rows, 16, 128, 256);
+    start_box(reinterpret_cast<bf16*>(operands + 2048), next.g_raw, arguments.g_raw.token, tile.rows, 16, 128, 256);
+    start_box(reinterpret_cast<float*>(operands + 3072), next.dq_d, arguments.dq_d.token, tile.rows, 16, 128, 256);
+    start_box(reinterpret_cast<float*>(operands + 5120), next.dk_d, arguments.dk_d.token, tile.rows, 16, 128, 256);
+    start_box(reinterpret_cast<float*>(operands + 7168), next.dk_i, arguments.dk_i.token, tile.rows, 16, 128, 256);
+    start_box(reinterpret_cast<float*>(operands + 9216), next.dk_r, arguments.dk_r.token, tile.rows, 16, 128, 256);
+    start_box(reinterpret_cast<float*>(operands + 11264), next.dg_T, 0, 1, 1, 128, 256);
+    end_of_copies();
+  }
+  else {
+    copy_box(reinterpret_cast<bf16*>(operands + 0), next.q, arguments.q.token, tile.rows, 16, 128, 256);
+    copy_box(reinterpret_cast<bf16*>(operands + 1024), next.k, arguments.k.token, tile.rows, 16, 128, 256);
+    copy_box(reinterpret_cast<bf16*>(operands + 2048), next.g_raw, arguments.g_raw.token, tile.rows, 16, 128, 256);
+    copy_box(reinterpret_cast<float*>(operands + 3072), next.dq_d, arguments.dq_d.token, tile.rows, 16, 128, 256);
+    copy_box(reinterpret_cast<float*>(operands + 5120), next.dk_d, arguments.dk_d.token, tile.rows, 16, 128, 256);
+    copy_box(reinterpret_cast<float*>(operands + 7168), next.dk_i, arguments.dk_i.token, tile.rows, 16, 128, 256);
+    copy_box(reinterpret_cast<float*>(operands + 9216), next.dk_r, arguments.dk_r.token, tile.rows, 16, 128, 256);
+    copy_box(reinterpret_cast<float*>(operands + 11264), next.dg_T, 0, 1, 1, 128, 256);
+  }
+}
+
 template <bool aligned>
 KD_FUNCTION void kda_k1_bwd_tiles(const Arguments& arguments, float* shared) {
   // Row map: 16 lanes a row, 16 rows at a time.
@@ -160,9 +253,20 @@ KD_FUNCTION void kda_k1_bwd_tiles(const Arguments& arguments, float* shared) {
   // Tiles from `used` on lie after the last sequence.
   const long long used = arguments.cu_seqlens != nullptr ? arguments.first_tile[arguments.sequences] : arguments.tiles;
   const long long used_end = used < end ? used : end;
+  // Operands travel 1 tile ahead.
+  Slot* const slots = reinterpret_cast<Slot*>(shared + 2432);
+  if (threadIdx.x == 0) {
+    const long long* const first_tile = arguments.cu_seqlens != nullptr ? arguments.first_tile : nullptr;
+    // the first tile is found as the one after this
+    if (begin < used_end) slots[1] = Slot{staged_tile_before(begin, 16, arguments.tokens, arguments.sequences, first_tile, arguments.sequence_start)};
+  }
+  block_barrier();  // slots is complete
+  for (int ahead = 0; ahead < 1; ++ahead) kda_k1_bwd_stage<aligned>(arguments, shared, head, begin + ahead, begin, used_end, ahead, ahead);
+  // One record more than slots: the last tile's is read to its end, while the next operands are asked for.
+  int slot = 0, record = 0;
   const float A_log = to_float(*(arguments.A_log + head));              // [kda_k1.cpp:23]
   const float _exp_A_log = expf(A_log);                                 // [kda_k1.cpp:27]
-  const float _min_exp_A_log = largest_float < _exp_A_log ? largest_float : _exp_A_log;             // [kda_k1.cpp:27]
+  const float _finite_exp_A_log = largest_float < _exp_A_log ? largest_float : _exp_A_log;          // [kda_k1.cpp:27]
   const float dt_bias = to_float((arguments.dt_bias + head * 128)[column]);             // [kda_k1.cpp:23]
 
   // Row owners: what needs one number a row is done by a thread a row, for all tiles of the block.
@@ -182,29 +286,42 @@ KD_FUNCTION void kda_k1_bwd_tiles(const Arguments& arguments, float* shared) {
   }
   float _sum_total_dz_sum = 0.0f;
   float ddt_bias_sum = 0.0f;
-  for (long long number = begin; number < used_end; ++number) {
-    const Tile tile = arguments.cu_seqlens != nullptr
-        ? find_packed_tile(number, 16, arguments.sequences, arguments.first_tile, arguments.sequence_start)
-        : find_tile(number, 16, arguments.tokens);
+  for (long long number = begin; number < used_end; ++number, slot = slot == 0 ? 0 : slot + 1, record = record == 1 ? 0 : record + 1) {
+    if constexpr (aligned) wait_for_copies<0>();
+    block_barrier();  // the slot is complete
+    const Slot& here = slots[record];
+    const Tile tile = tile_of(here.tile);
     const int rows_here = tile.rows - first_row;  // rows of this thread's block that are there: i < rows_here
     (void)rows_here;
 
+    const float* const operands = shared + 2528 + slot * 11392;
+    const bf16* const q_staged = reinterpret_cast<const bf16*>(operands);
+    const bf16* const k_staged = reinterpret_cast<const bf16*>(operands + 1024);
+    const bf16* const g_raw_staged = reinterpret_cast<const bf16*>(operands + 2048);
+    const float* const dq_d_staged = operands + 3072;
+    const float* const dk_d_staged = operands + 5120;
+    const float* const dk_i_staged = operands + 7168;
+    const float* const dk_r_staged = operands + 9216;
+    const float* const dg_T_staged = operands + 11264;
+    float dv_out[8];                                                    // [kda_k1.cpp:49]
+    load_row<aligned>(row_of<aligned>(here.dv_out, arguments.dv_out.token, row), lane, row < tile.rows, dv_out);
+    const float dg_T = to_float((dg_T_staged)[column]);                 // [kda_k1.cpp:47]
     float q[8];                                                         // [kda_k1.cpp:21]
-    load_row<aligned>(arguments.q.at(tile.batch, tile.token + row, head), lane, row < tile.rows, q);
+    load_row<true>((q_staged + row * 128), lane, true, q);
     const float q_inv = row_inverse_norm(q, 1.0f, eps, lane);           // [kda_k1.cpp:25]
     float k[8];                                                         // [kda_k1.cpp:21]
-    load_row<aligned>(arguments.k.at(tile.batch, tile.token + row, head), lane, row < tile.rows, k);
+    load_row<true>((k_staged + row * 128), lane, true, k);
     const float k_inv = row_inverse_norm(k, 1.0f, eps, lane);           // [kda_k1.cpp:26]
     float g_raw[8];                                                     // [kda_k1.cpp:21]
     #pragma unroll
-    for (int i = 0; i < 8; ++i) g_raw[i] = i < rows_here ? to_float(arguments.g_raw.at(tile.batch, tile.token + (first_row + i), head)[column]) : 0.0f;
+    for (int i = 0; i < 8; ++i) g_raw[i] = to_float((g_raw_staged + (first_row + i) * 128)[column]);
     float _g_raw_plus_dt_bias[8];
     float _z_times_z_2[8];
     float g[8];
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
       _g_raw_plus_dt_bias[i] = g_raw[i] + dt_bias;                      // [kda_k1.cpp:27]
-      const float z = _min_exp_A_log * _g_raw_plus_dt_bias[i];          // [kda_k1.cpp:27]
+      const float z = _finite_exp_A_log * _g_raw_plus_dt_bias[i];       // [kda_k1.cpp:27]
       const float _exp2_minus_abs_z = approx_exp2(-fabsf(z) * log2e);   // [kda_k1.cpp:28]
       const float _rcp_exp2_minus_abs_z = approx_rcp_normal(1.0f + _exp2_minus_abs_z);  // [kda_k1.cpp:28]
       const float _z_times_z = _exp2_minus_abs_z * _rcp_exp2_minus_abs_z;               // [kda_k1.cpp:28]
@@ -219,9 +336,7 @@ KD_FUNCTION void kda_k1_bwd_tiles(const Arguments& arguments, float* shared) {
       g_c_column[i] = i == 0 ? term : g_c_column[i - 1] + term;
     }
     g_blocks[block * 128 + column] = g_c_column[7];
-    float dv_out[8];                                                    // [kda_k1.cpp:49]
-    load_row<aligned>(arguments.dv_out.at(tile.batch, tile.token + row, head), lane, row < tile.rows, dv_out);
-    if (row < tile.rows) store_row<aligned>(arguments.dv.at(tile.batch, tile.token + row, head), lane, dv_out);  // [kda_k1.cpp:22]
+    if (row < tile.rows) store_row<aligned>(row_of<aligned>(here.dv, arguments.dv.token, row), lane, dv_out);  // [kda_k1.cpp:22]
     block_barrier();  // g_blocks is complete
     // and the blocks before
     float g_c_column_before = 0.0f;
@@ -241,7 +356,7 @@ KD_FUNCTION void kda_k1_bwd_tiles(const Arguments& arguments, float* shared) {
     #pragma unroll
     for (int i = 0; i < 8; ++i) g_c_shared[(first_row + i) * 128 + column] = g_c_column[i];
     float dq_d[8];                                                      // [kda_k1.cpp:33]
-    load_row<aligned>(arguments.dq_d.at(tile.batch, tile.token + row, head), lane, row < tile.rows, dq_d);
+    load_row<true>((dq_d_staged + row * 128), lane, true, dq_d);
     block_barrier();  // g_c_shared is complete
     float g_c[8];
     load4<true>(&g_c_shared[row * 128 + 4 * lane], &g_c[0]);
@@ -261,9 +376,9 @@ KD_FUNCTION void kda_k1_bwd_tiles(const Arguments& arguments, float* shared) {
     for (int i = 0; i < 8; ++i) {
       dq[i] = fmaf(-q_n[i], _row_sum_dq_n_q_n, dq_n[i]) * q_inv;        // [kda_k1.cpp:21]
     }
-    if (row < tile.rows) store_row<aligned>(arguments.dq.at(tile.batch, tile.token + row, head), lane, dq);  // [kda_k1.cpp:21]
+    if (row < tile.rows) store_row<aligned>(row_of<aligned>(here.dq, arguments.dq.token, row), lane, dq);  // [kda_k1.cpp:21]
     float dk_r[8];                                                      // [kda_k1.cpp:36]
-    load_row<aligned>(arguments.dk_r.at(tile.batch, tile.token + row, head), lane, row < tile.rows, dk_r);
+    load_row<true>((dk_r_staged + row * 128), lane, true, dk_r);
     float _exp2_g_T[8];
     load4<true>(&_exp2_g_T_shared[4 * lane], &_exp2_g_T[0]);
     load4<true>(&_exp2_g_T_shared[64 + 4 * lane], &_exp2_g_T[4]);
@@ -275,9 +390,9 @@ KD_FUNCTION void kda_k1_bwd_tiles(const Arguments& arguments, float* shared) {
       _exp2_g_T_exp2_minus_g_c[i] = _exp2_g_T[i] * _exp2_minus_g_c[i];  // [kda_k1.cpp:36]
     }
     float dk_i[8];                                                      // [kda_k1.cpp:35]
-    load_row<aligned>(arguments.dk_i.at(tile.batch, tile.token + row, head), lane, row < tile.rows, dk_i);
+    load_row<true>((dk_i_staged + row * 128), lane, true, dk_i);
     float dk_d[8];                                                      // [kda_k1.cpp:34]
-    load_row<aligned>(arguments.dk_d.at(tile.batch, tile.token + row, head), lane, row < tile.rows, dk_d);
+    load_row<true>((dk_d_staged + row * 128), lane, true, dk_d);
     float dk_n[8];
     float k_n[8];
     #pragma unroll
@@ -291,7 +406,7 @@ KD_FUNCTION void kda_k1_bwd_tiles(const Arguments& arguments, float* shared) {
     for (int i = 0; i < 8; ++i) {
       dk[i] = fmaf(-k_n[i], _row_sum_dk_n_k_n, dk_n[i]) * k_inv;        // [kda_k1.cpp:21]
     }
-    if (row < tile.rows) store_row<aligned>(arguments.dk.at(tile.batch, tile.token + row, head), lane, dk);  // [kda_k1.cpp:21]
+    if (row < tile.rows) store_row<aligned>(row_of<aligned>(here.dk, arguments.dk.token, row), lane, dk);  // [kda_k1.cpp:21]
     float dg_c[8];
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
@@ -304,6 +419,7 @@ KD_FUNCTION void kda_k1_bwd_tiles(const Arguments& arguments, float* shared) {
     store4<true>(&dg_c_shared[row * 128 + 4 * lane], &dg_c[0]);
     store4<true>(&dg_c_shared[row * 128 + 64 + 4 * lane], &dg_c[4]);
     block_barrier();  // dg_c_shared is complete
+    kda_k1_bwd_stage<aligned>(arguments, shared, head, number + 1, begin, used_end, slot, record == 0 ? 1 : record - 1);
     float dg_c_column[8];
     #pragma unroll
     for (int i = 0; i < 8; ++i) dg_c_column[i] = dg_c_shared[(first_row + i) * 128 + column];
@@ -326,7 +442,6 @@ KD_FUNCTION void kda_k1_bwd_tiles(const Arguments& arguments, float* shared) {
     }
     #pragma unroll
     for (int i = 0; i < 8; ++i) _suffix_dg_c[i] = _suffix_dg_c_before + _suffix_dg_c[i];
-    const float dg_T = to_float((arguments.dg_T.at(head, number, 0))[column]);          // [kda_k1.cpp:47]
     float dz[8];
     float _dz_g_raw_plus_dt_bias[8];
     #pragma unroll
@@ -345,7 +460,7 @@ KD_FUNCTION void kda_k1_bwd_tiles(const Arguments& arguments, float* shared) {
     float dg_raw[8];
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
-      dg_raw[i] = dz[i] * _min_exp_A_log;                               // [kda_k1.cpp:27]
+      dg_raw[i] = dz[i] * _finite_exp_A_log;                            // [kda_k1.cpp:27]
     }
     // sum over the rows of dg_raw: blocks of 8 rows first              // [kda_k1.cpp:27]
     float _total_dg_raw_block = 0.0f;
@@ -354,8 +469,11 @@ KD_FUNCTION void kda_k1_bwd_tiles(const Arguments& arguments, float* shared) {
       if (i < rows_here) _total_dg_raw_block = i == 0 ? dg_raw[i] : _total_dg_raw_block + dg_raw[i];
     }
     dg_raw_blocks[block * 128 + column] = _total_dg_raw_block;
-    #pragma unroll
-    for (int i = 0; i < 8; ++i) if (i < rows_here) arguments.dg_raw.at(tile.batch, tile.token + (first_row + i), head)[column] = to<bf16>(dg_raw[i]);  // [kda_k1.cpp:21]
+    {
+      bf16* const place = row_of<aligned>(here.dg_raw, arguments.dg_raw.token, first_row) + column;
+      #pragma unroll
+      for (int i = 0; i < 8; ++i) if (i < rows_here) *row_of<aligned>(place, arguments.dg_raw.token, i) = to<bf16>(dg_raw[i]);  // [kda_k1.cpp:21]
+    }
     block_barrier();  // _dz_g_raw_plus_dt_bias_blocks is complete
     float _total_dz = _dz_g_raw_plus_dt_bias_blocks[column];            // [kda_k1.cpp:27]
     #pragma unroll
@@ -384,7 +502,7 @@ KD_FUNCTION void kda_k1_bwd_tiles(const Arguments& arguments, float* shared) {
 
 #if KD_ALIGNED_VARIANT
 KD_KERNEL(256, 2) void kda_k1_bwd(const Arguments arguments) {
-  KD_SHARED(float, shared, 2432);
+  KD_DYNAMIC_SHARED(float, shared);
   kda_k1_bwd_tiles<true>(arguments, shared);
 }
 KD_ENTRY(kda_k1_bwd, Arguments);
@@ -392,7 +510,7 @@ KD_ENTRY(kda_k1_bwd, Arguments);
 
 #if KD_ANY_VARIANT
 KD_KERNEL(256, 1) void kda_k1_bwd_any(const Arguments arguments) {
-  KD_SHARED(float, shared, 2432);
+  KD_DYNAMIC_SHARED(float, shared);
   kda_k1_bwd_tiles<false>(arguments, shared);
 }
 KD_ENTRY(kda_k1_bwd_any, Arguments);

@@ -3,14 +3,13 @@
 //   spec d176dc5216358f88  sm_90  tile 16 rows x 128 columns in 1 step  threads=256,tiles_per_block=8,min_blocks=4,heads_fastest=1,stages=2
 //   remake: kdagen emit gdn --pass bwd
 //
-//   _min_exp_A_log = min(exp(A_log), largest_float)                                                      [spec:14]
 //   _inverse_norm_q = rsqrt(sum_d(q*q) + eps)                                                            [spec:16]
 //   _inverse_norm_k = rsqrt(sum_d(k*k) + eps)                                                            [spec:17]
 //   dbeta_raw = dbeta*sigmoid'(beta_raw)    -> bf16                                                      [spec:20]
 //   dg = suffix_sum_t(dg_c) + dg_T                                                                       [spec:14]
-//   da_raw = -dg*sigmoid(a_raw + dt_bias)*_min_exp_A_log    -> bf16                                      [spec:14]
+//   da_raw = -dg*sigmoid(a_raw + dt_bias)*exp(A_log)    -> bf16                                          [spec:14]
 //   ddt_bias = sum_{b,n}(sum_t(da_raw))    -> param gradient, f32                                        [spec:14]
-//   dA_log = -sum_{b,n}(sum_t(dg*softplus(a_raw + dt_bias)))*_min_exp_A_log    -> param gradient, f32    [spec:14]
+//   dA_log = -sum_{b,n}(sum_t(dg*softplus(a_raw + dt_bias)))*exp(A_log)    -> param gradient, f32        [spec:14]
 //   _q_inverse_norm_q = q*_inverse_norm_q                                                                [spec:10]
 //   dq = (dq_n - _q_inverse_norm_q*sum_d(dq_n*_q_inverse_norm_q))*_inverse_norm_q    -> bf16             [spec:10]
 //   _k_inverse_norm_k = k*_inverse_norm_k                                                                [spec:10]
@@ -202,7 +201,7 @@ KD_FUNCTION void gdn_bwd_tiles(const Arguments& arguments, float* shared) {
   const float dt_bias = to_float(*(arguments.dt_bias + head));          // [gdn.cpp:12]
   const float A_log = to_float(*(arguments.A_log + head));              // [gdn.cpp:12]
   const float _exp_A_log = expf(A_log);                                 // [gdn.cpp:14]
-  const float _min_exp_A_log = largest_float < _exp_A_log ? largest_float : _exp_A_log;             // [gdn.cpp:14]
+  const float _finite_exp_A_log = largest_float < _exp_A_log ? largest_float : _exp_A_log;          // [gdn.cpp:14]
 
   // Row owners: what needs one number a row is done by a thread a row, for all tiles of the block.
   const int own_row = static_cast<int>(threadIdx.x % 16), own_tile = static_cast<int>(threadIdx.x / 16);
@@ -235,7 +234,7 @@ KD_FUNCTION void gdn_bwd_tiles(const Arguments& arguments, float* shared) {
     const float _total_dg = row_total<16>(_dg_a_raw_plus_a_raw_shared + 16 * own_tile, tile.rows);  // [gdn.cpp:14]
     if (own_row == 0) _total_dg_totals[own_tile] = tile.rows > 0 ? _total_dg : 0.0f;    // [gdn.cpp:14]
     const float _rcp_exp2_a_raw = approx_rcp_normal(1.0f + _exp2_a_raw);                // [gdn.cpp:14]
-    const float da_raw = -(dg * (0.0f <= _a_raw_plus_dt_bias ? _rcp_exp2_a_raw : _exp2_a_raw * _rcp_exp2_a_raw) * _min_exp_A_log);  // [gdn.cpp:14]
+    const float da_raw = -(dg * (0.0f <= _a_raw_plus_dt_bias ? _rcp_exp2_a_raw : _exp2_a_raw * _rcp_exp2_a_raw) * _finite_exp_A_log);  // [gdn.cpp:14]
     warp_barrier();  // every thread is done with da_raw_shared
     da_raw_shared[threadIdx.x] = da_raw;
     warp_barrier();  // da_raw_shared is complete

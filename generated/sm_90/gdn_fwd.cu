@@ -3,7 +3,7 @@
 //   spec d176dc5216358f88  sm_90  tile 16 rows x 128 columns in 1 step  threads=256,tiles_per_block=4,min_blocks=4,heads_fastest=1,stages=2
 //   remake: kdagen emit gdn --pass fwd
 //
-//   g = max(-exp(A_log)*log2e, -largest_float)*softplus(a_raw + dt_bias)                                 [spec:14]
+//   g = -exp(A_log)*log2e*softplus(a_raw + dt_bias)                                                      [spec:14]
 //   g_c = cumsum_t(g)    -> f32                                                                          [spec:15]
 //   q_n = q*rsqrt(sum_d(q*q) + eps)    -> bf16                                                           [spec:16]
 //   k_n = k*rsqrt(sum_d(k*k) + eps)    -> bf16                                                           [spec:17]
@@ -178,7 +178,7 @@ KD_FUNCTION void gdn_fwd_tiles(const Arguments& arguments, float* shared) {
   const float _exp_A_log = expf(A_log);                                 // [gdn.cpp:14]
   const float _minus_exp_A_log = -_exp_A_log;                           // [gdn.cpp:14]
   const float _scaled_minus_exp_A_log = _minus_exp_A_log * log2e;       // [gdn.cpp:14]
-  const float _max_minus_exp_A_log = _scaled_minus_exp_A_log < -largest_float ? -largest_float : _scaled_minus_exp_A_log;  // [gdn.cpp:14]
+  const float _finite_minus_exp_A_log = _scaled_minus_exp_A_log < -largest_float ? -largest_float : _scaled_minus_exp_A_log;  // [gdn.cpp:14]
 
   // Row owners: what needs one number a row is done by a thread a row, for all tiles of the block.
   const int own_row = static_cast<int>(threadIdx.x % 16), own_tile = static_cast<int>(threadIdx.x / 16);
@@ -191,7 +191,7 @@ KD_FUNCTION void gdn_fwd_tiles(const Arguments& arguments, float* shared) {
     const float a_raw = own_row < tile.rows ? to_float(*(arguments.a_raw.at(tile.batch, tile.token + own_row, head))) : 0.0f;  // [gdn.cpp:11]
     const float beta_raw = own_row < tile.rows ? to_float(*(arguments.beta_raw.at(tile.batch, tile.token + own_row, head))) : 0.0f;  // [gdn.cpp:11]
     const float _a_raw_plus_dt_bias = a_raw + dt_bias;                  // [gdn.cpp:14]
-    const float g = _max_minus_exp_A_log * ((_a_raw_plus_dt_bias < 0.0f ? 0.0f : _a_raw_plus_dt_bias) + log1pf(approx_exp2(-fabsf(_a_raw_plus_dt_bias) * log2e)));  // [gdn.cpp:14]
+    const float g = _finite_minus_exp_A_log * ((_a_raw_plus_dt_bias < 0.0f ? 0.0f : _a_raw_plus_dt_bias) + log1pf(approx_exp2(-fabsf(_a_raw_plus_dt_bias) * log2e)));  // [gdn.cpp:14]
     warp_barrier();  // every thread is done with g_shared
     g_shared[threadIdx.x] = g;
     warp_barrier();  // g_shared is complete

@@ -5,14 +5,13 @@
 //   remake: kdagen emit kda_fla --pass bwd
 //
 //   x = g_raw + dt_bias                                                                                  [spec:19]
-//   _min_exp_A_log = min(exp(A_log), largest_float)                                                      [spec:21]
 //   _inverse_norm_q = rsqrt(sum_d(q*q) + eps)                                                            [spec:22]
 //   _inverse_norm_k = rsqrt(sum_d(k*k) + eps)                                                            [spec:23]
 //   dbeta_raw = dbeta*sigmoid'(beta_raw)*beta_scale    -> bf16                                           [spec:25]
 //   dg = suffix_sum_t(dg_c)                                                                              [spec:24]
-//   _mul_dg = dg*sigmoid'(_min_exp_A_log*x)*lower_bound                                                  [spec:21]
-//   dx = _mul_dg*_min_exp_A_log                                                                          [spec:21]
-//   dA_log = sum_d(sum_{b,n}(sum_t(_mul_dg*x)))*_min_exp_A_log    -> param gradient, f32                 [spec:21]
+//   _mul_dg = dg*sigmoid'(exp(A_log)*x)*lower_bound                                                      [spec:21]
+//   dx = _mul_dg*exp(A_log)                                                                              [spec:21]
+//   dA_log = sum_d(sum_{b,n}(sum_t(_mul_dg*x)))*exp(A_log)    -> param gradient, f32                     [spec:21]
 //   ddt_bias = sum_{b,n}(sum_t(dx))    -> param gradient, f32                                            [spec:19]
 //   _q_inverse_norm_q = q*_inverse_norm_q                                                                [spec:15]
 //   dq = (dq_n - _q_inverse_norm_q*sum_d(dq_n*_q_inverse_norm_q))*_inverse_norm_q    -> bf16             [spec:15]
@@ -229,7 +228,7 @@ KD_FUNCTION void kda_fla_bwd_tiles(const Arguments& arguments, float* shared) {
   unsigned phase = 0;
   const float A_log = to_float(*(arguments.A_log + head));              // [kda_fla.cpp:17]
   const float _exp_A_log = expf(A_log);                                 // [kda_fla.cpp:21]
-  const float _min_exp_A_log = largest_float < _exp_A_log ? largest_float : _exp_A_log;             // [kda_fla.cpp:21]
+  const float _finite_exp_A_log = largest_float < _exp_A_log ? largest_float : _exp_A_log;          // [kda_fla.cpp:21]
   const float dt_bias = to_float((arguments.dt_bias + head * 128)[column]);             // [kda_fla.cpp:17]
 
   // Row owners: what needs one number a row is done by a thread a row, for all tiles of the block.
@@ -336,7 +335,7 @@ KD_FUNCTION void kda_fla_bwd_tiles(const Arguments& arguments, float* shared) {
       #pragma unroll
       for (int i = 0; i < 8; ++i) {
         const float x = g_raw[i] + dt_bias;                             // [kda_fla.cpp:19]
-        const float _exp2_A_log = approx_exp2(-fabsf(_min_exp_A_log * x) * log2e);      // [kda_fla.cpp:21]
+        const float _exp2_A_log = approx_exp2(-fabsf(_finite_exp_A_log * x) * log2e);   // [kda_fla.cpp:21]
         const float _rcp_exp2_A_log = approx_rcp_normal(1.0f + _exp2_A_log);            // [kda_fla.cpp:21]
         _mul_dg[i] = dg[i] * (_exp2_A_log * _rcp_exp2_A_log * _rcp_exp2_A_log) * lower_bound;       // [kda_fla.cpp:21]
         _mul_dg_x[i] = _mul_dg[i] * x;                                  // [kda_fla.cpp:21]
@@ -351,7 +350,7 @@ KD_FUNCTION void kda_fla_bwd_tiles(const Arguments& arguments, float* shared) {
       float dx[8];
       #pragma unroll
       for (int i = 0; i < 8; ++i) {
-        dx[i] = _mul_dg[i] * _min_exp_A_log;                            // [kda_fla.cpp:21]
+        dx[i] = _mul_dg[i] * _finite_exp_A_log;                         // [kda_fla.cpp:21]
       }
       // sum over the rows of dx: blocks of 8 rows first                // [kda_fla.cpp:19]
       float _total_dx_block = 0.0f;

@@ -5,7 +5,7 @@
 //   remake: kdagen emit kda_fla --pass fwd
 //
 //   x = g_raw + dt_bias                                                                                  [spec:19]
-//   g = sigmoid(min(exp(A_log), largest_float)*x)*(log2e*lower_bound)                                    [spec:21]
+//   g = sigmoid(exp(A_log)*x)*(log2e*lower_bound)                                                        [spec:21]
 //   q_n = q*rsqrt(sum_d(q*q) + eps)    -> bf16                                                           [spec:22]
 //   k_n = k*rsqrt(sum_d(k*k) + eps)    -> bf16                                                           [spec:23]
 //   g_c = cumsum_t(g)    -> f32                                                                          [spec:24]
@@ -187,7 +187,7 @@ KD_FUNCTION void kda_fla_fwd_tiles(const Arguments& arguments, float* shared) {
   unsigned phase = 0;
   const float A_log = to_float(*(arguments.A_log + head));              // [kda_fla.cpp:17]
   const float _exp_A_log = expf(A_log);                                 // [kda_fla.cpp:21]
-  const float _min_exp_A_log = largest_float < _exp_A_log ? largest_float : _exp_A_log;             // [kda_fla.cpp:21]
+  const float _finite_exp_A_log = largest_float < _exp_A_log ? largest_float : _exp_A_log;          // [kda_fla.cpp:21]
   const float dt_bias = to_float((arguments.dt_bias + head * 128)[column]);             // [kda_fla.cpp:17]
 
   // Row owners: what needs one number a row is done by a thread a row, for all tiles of the block.
@@ -249,10 +249,10 @@ KD_FUNCTION void kda_fla_fwd_tiles(const Arguments& arguments, float* shared) {
       #pragma unroll
       for (int i = 0; i < 8; ++i) {
         const float x = g_raw[i] + dt_bias;                             // [kda_fla.cpp:19]
-        const float _min_exp_A_log_x = _min_exp_A_log * x;              // [kda_fla.cpp:21]
-        const float _exp2_A_log = approx_exp2(-fabsf(_min_exp_A_log_x) * log2e);        // [kda_fla.cpp:21]
+        const float _finite_exp_A_log_x = _finite_exp_A_log * x;        // [kda_fla.cpp:21]
+        const float _exp2_A_log = approx_exp2(-fabsf(_finite_exp_A_log_x) * log2e);     // [kda_fla.cpp:21]
         const float _rcp_exp2_A_log = approx_rcp_normal(1.0f + _exp2_A_log);            // [kda_fla.cpp:21]
-        g[i] = (0.0f <= _min_exp_A_log_x ? _rcp_exp2_A_log : _exp2_A_log * _rcp_exp2_A_log) * log2e_lower_bound;  // [kda_fla.cpp:21]
+        g[i] = (0.0f <= _finite_exp_A_log_x ? _rcp_exp2_A_log : _exp2_A_log * _rcp_exp2_A_log) * log2e_lower_bound;  // [kda_fla.cpp:21]
       }
       // cumulative sum of g: inside blocks of 8 rows, absent rows skipped              // [kda_fla.cpp:24]
       float g_c[8];

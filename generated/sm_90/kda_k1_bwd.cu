@@ -8,8 +8,7 @@
 //   q_n = q*q_inv                                                                                        [spec:25]
 //   k_inv = rsqrt(sum_d(k*k) + eps)                                                                      [spec:26]
 //   k_n = k*k_inv                                                                                        [spec:26]
-//   _min_exp_A_log = min(exp(A_log), largest_float)                                                      [spec:27]
-//   z = _min_exp_A_log*(g_raw + dt_bias)                                                                 [spec:27]
+//   z = exp(A_log)*(g_raw + dt_bias)                                                                     [spec:27]
 //   g = sigmoid(z)*(log2e*lower_bound)                                                                   [spec:28]
 //   g_c = cumsum_t(g)                                                                                    [spec:29]
 //   g_T = sum_t(g)                                                                                       [spec:29]
@@ -22,9 +21,9 @@
 //   dg_c = dq_d*round_bf16(q_d) + dk_d*round_bf16(k_d) - dk_i*round_bf16(k_i) - dk_r*round_bf16(k_r)     [spec:29]
 //   dg = suffix_sum_t(dg_c) + dg_T                                                                       [spec:28]
 //   dz = dg*sigmoid'(z)*lower_bound                                                                      [spec:28]
-//   dg_raw = dz*_min_exp_A_log    -> bf16                                                                [spec:27]
+//   dg_raw = dz*exp(A_log)    -> bf16                                                                    [spec:27]
 //   ddt_bias = sum_{b,n}(sum_t(dg_raw))    -> param gradient, f32                                        [spec:27]
-//   dA_log = sum_d(sum_{b,n}(sum_t(dz*(g_raw + dt_bias))))*_min_exp_A_log    -> param gradient, f32      [spec:27]
+//   dA_log = sum_d(sum_{b,n}(sum_t(dz*(g_raw + dt_bias))))*exp(A_log)    -> param gradient, f32          [spec:27]
 //   dk_n = dk_d*2^g_c + dk_i*2^(-g_c) + dk_r*(2^g_T*2^(-g_c))                                            [spec:26]
 //   dq = (dq_n - q_n*sum_d(dq_n*q_n))*q_inv    -> bf16                                                   [spec:21]
 //   dk = (dk_n - k_n*sum_d(dk_n*k_n))*k_inv    -> bf16                                                   [spec:21]
@@ -256,7 +255,7 @@ KD_FUNCTION void kda_k1_bwd_tiles(const Arguments& arguments, float* shared) {
   unsigned phase = 0;
   const float A_log = to_float(*(arguments.A_log + head));              // [kda_k1.cpp:23]
   const float _exp_A_log = expf(A_log);                                 // [kda_k1.cpp:27]
-  const float _min_exp_A_log = largest_float < _exp_A_log ? largest_float : _exp_A_log;             // [kda_k1.cpp:27]
+  const float _finite_exp_A_log = largest_float < _exp_A_log ? largest_float : _exp_A_log;          // [kda_k1.cpp:27]
   const float dt_bias = to_float((arguments.dt_bias + head * 128)[column]);             // [kda_k1.cpp:23]
 
   // Row owners: what needs one number a row is done by a thread a row, for all tiles of the block.
@@ -311,7 +310,7 @@ KD_FUNCTION void kda_k1_bwd_tiles(const Arguments& arguments, float* shared) {
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
       _g_raw_plus_dt_bias[i] = g_raw[i] + dt_bias;                      // [kda_k1.cpp:27]
-      const float z = _min_exp_A_log * _g_raw_plus_dt_bias[i];          // [kda_k1.cpp:27]
+      const float z = _finite_exp_A_log * _g_raw_plus_dt_bias[i];       // [kda_k1.cpp:27]
       const float _exp2_minus_abs_z = approx_exp2(-fabsf(z) * log2e);   // [kda_k1.cpp:28]
       const float _rcp_exp2_minus_abs_z = approx_rcp_normal(1.0f + _exp2_minus_abs_z);  // [kda_k1.cpp:28]
       const float _z_times_z = _exp2_minus_abs_z * _rcp_exp2_minus_abs_z;               // [kda_k1.cpp:28]
@@ -450,7 +449,7 @@ KD_FUNCTION void kda_k1_bwd_tiles(const Arguments& arguments, float* shared) {
     float dg_raw[8];
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
-      dg_raw[i] = dz[i] * _min_exp_A_log;                               // [kda_k1.cpp:27]
+      dg_raw[i] = dz[i] * _finite_exp_A_log;                            // [kda_k1.cpp:27]
     }
     // sum over the rows of dg_raw: blocks of 8 rows first              // [kda_k1.cpp:27]
     float _total_dg_raw_block = 0.0f;

@@ -8,7 +8,7 @@
 //   q_n = q*q_inv                                                                                        [spec:25]
 //   k_inv = rsqrt(sum_d(k*k) + eps)                                                                      [spec:26]
 //   k_n = k*k_inv                                                                                        [spec:26]
-//   z = min(exp(A_log), largest_float)*(g_raw + dt_bias)                                                 [spec:27]
+//   z = exp(A_log)*(g_raw + dt_bias)                                                                     [spec:27]
 //   g = sigmoid(z)*(log2e*lower_bound)                                                                   [spec:28]
 //   g_c = cumsum_t(g)                                                                                    [spec:29]
 //   g_T = sum_t(g)    -> f32                                                                             [spec:29]
@@ -209,7 +209,7 @@ KD_FUNCTION void kda_k1_fwd_tiles(const Arguments& arguments, float* shared) {
   unsigned phase = 0;
   const float A_log = to_float(*(arguments.A_log + head));              // [kda_k1.cpp:23]
   const float _exp_A_log = expf(A_log);                                 // [kda_k1.cpp:27]
-  const float _min_exp_A_log = largest_float < _exp_A_log ? largest_float : _exp_A_log;             // [kda_k1.cpp:27]
+  const float _finite_exp_A_log = largest_float < _exp_A_log ? largest_float : _exp_A_log;          // [kda_k1.cpp:27]
   const float dt_bias = to_float((arguments.dt_bias + head * 128)[column]);             // [kda_k1.cpp:23]
 
   // Row owners: what needs one number a row is done by a thread a row, for all tiles of the block.
@@ -252,7 +252,7 @@ KD_FUNCTION void kda_k1_fwd_tiles(const Arguments& arguments, float* shared) {
     float g[8];
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
-      const float z = _min_exp_A_log * (g_raw[i] + dt_bias);            // [kda_k1.cpp:27]
+      const float z = _finite_exp_A_log * (g_raw[i] + dt_bias);         // [kda_k1.cpp:27]
       const float _exp2_minus_abs_z = approx_exp2(-fabsf(z) * log2e);   // [kda_k1.cpp:28]
       const float _rcp_exp2_minus_abs_z = approx_rcp_normal(1.0f + _exp2_minus_abs_z);  // [kda_k1.cpp:28]
       g[i] = (0.0f <= z ? _rcp_exp2_minus_abs_z : _exp2_minus_abs_z * _rcp_exp2_minus_abs_z) * log2e_lower_bound;  // [kda_k1.cpp:28]

@@ -65,6 +65,9 @@ class Block {
   void fetch_box(void* to, const TensorMap& map, const std::int64_t (&start)[4], std::uintptr_t arrival, int line,
                  const void* pc);
   void wait_for(std::uintptr_t arrival, unsigned parity, int line);
+  void start_copy(void* to, const void* from, bool inside, int line, const void* pc);
+  void end_of_copies();
+  void wait_for_copies(int later, const void* pc);
   bool on_own_stack(std::uintptr_t address) const { return address - running_stack_ < StackPool::stack_bytes; }
   /// Leaves the run for good; the fibers stay where they stand.
   [[noreturn]] void stop();

@@ -129,6 +129,16 @@ void Block::wait_for(std::uintptr_t arrival, unsigned parity, int line) {
   if (faults_.full()) stop();
 }
 
+void Block::start_copy(void* to, const void* from, bool inside, int line, const void* pc) {
+  copies_.start(to, from, inside, running_, line, pc);
+  if (faults_.full()) stop();
+}
+void Block::end_of_copies() { copies_.end_request(running_); }
+void Block::wait_for_copies(int later, const void* pc) {
+  copies_.wait(running_, static_cast<std::size_t>(later), pc);
+  if (faults_.full()) stop();
+}
+
 // They look again.
 void Block::wake_waiting_for(std::uintptr_t arrival) {
   for (unsigned thread = 0; thread < count_; ++thread)

@@ -5,11 +5,14 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
+#include <utility>
 
 namespace kdagen::emulator {
 
 void Copies::begin_block() {
   counters_.clear();
+  requests_.clear();
   in_flight_.clear();
 }
 
@@ -76,9 +79,8 @@ void Copies::fetch(void* to, const TensorMap& map, const std::int64_t (&start)[4
     fail(line, fmt::format("fetch_box at line {} fills a place {} bytes past a multiple of 128", line, begin % 128));
   Box box{begin, take(map, start, pc), line};
   const std::uintptr_t end = begin + box.data.size();
-  for (const auto& [other_begin, other_end] : in_flight_)
-    if (begin < other_end && other_begin < end)
-      fail(line, fmt::format("fetch_box at line {} fills a place to which another box is on its way", line));
+  if (busy(begin, end))
+    fail(line, fmt::format("fetch_box at line {} fills a place to which another box is on its way", line));
   if (check_) {
     if (memory_.written_by_threads(begin, box.data.size()))
       fail(line, fmt::format("fetch_box at line {} fills a place that threads wrote; the copy engine may overtake them",
@@ -111,6 +113,50 @@ bool Copies::over(std::uintptr_t arrival, unsigned parity, int line) {
   next.parity = 1 - counter->parity;
   *counter = std::move(next);
   return true;
+}
+
+bool Copies::busy(std::uintptr_t begin, std::uintptr_t end) const {
+  const auto next = in_flight_.lower_bound({end, 0});
+  return next != in_flight_.begin() && std::prev(next)->second > begin;
+}
+
+void Copies::start(void* to, const void* from, bool inside, unsigned thread, int line, const void* pc) {
+  constexpr std::size_t bytes = 16;
+  const auto begin = reinterpret_cast<std::uintptr_t>(to), source = reinterpret_cast<std::uintptr_t>(from);
+  if (begin % bytes != 0 || source % bytes != 0)
+    fail(line, fmt::format("start_copy at line {}: {} lies {} bytes past a multiple of 16", line,
+                           begin % bytes != 0 ? "the place" : "the source",
+                           begin % bytes != 0 ? begin % bytes : source % bytes));
+  if (busy(begin, begin + bytes))
+    fail(line, fmt::format("start_copy at line {} fills a place to which another copy is on its way", line));
+  Box piece{begin, std::vector<unsigned char>(bytes), line};
+  if (check_) {
+    if (inside && memory_.access(source, bytes, false, pc) == Verdict::stop) return;
+    if (memory_.access(begin, bytes, true, pc) == Verdict::stop) return;
+    memory_.forget_writes(begin, bytes);
+  }
+  if (inside) std::memcpy(piece.data.data(), from, bytes);
+  std::memset(to, 0xff, bytes);
+  in_flight_.insert({begin, begin + bytes});
+  requests_[thread].open.push_back(std::move(piece));
+}
+
+void Copies::end_request(unsigned thread) {
+  Requests& requests = requests_[thread];
+  requests.ended.push_back(std::exchange(requests.open, {}));
+}
+
+void Copies::wait(unsigned thread, std::size_t later, const void* pc) {
+  Requests& requests = requests_[thread];
+  for (; requests.ended.size() > later; requests.ended.pop_front()) {
+    std::vector<Box>& pieces = requests.ended.front();
+    std::shuffle(pieces.begin(), pieces.end(), random_);
+    for (const Box& piece : pieces) {
+      in_flight_.erase({piece.to, piece.to + piece.data.size()});
+      if (check_ && memory_.access(piece.to, piece.data.size(), true, pc) == Verdict::stop) return;
+      std::memcpy(reinterpret_cast<void*>(piece.to), piece.data.data(), piece.data.size());
+    }
+  }
 }
 
 std::string Copies::state_of(std::uintptr_t arrival) const {

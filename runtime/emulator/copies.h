@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Boxes of tensors on their way to shared memory, as <kdagen/staging.cuh> asks for them. A box is taken from global
-// memory when it is asked for but arrives only when a thread's wait completes its phase, in any order among its phase;
-// until then its place holds poison and counts as never written.
+// Copies on their way to shared memory, as <kdagen/staging.cuh> asks for them: boxes of tensors by the copy engine, 16
+// bytes by a thread. They are taken from global memory when they are asked for but arrive only when a wait completes
+// their phase or request, in any order among it; until then their place holds poison and counts as never written. A
+// thread's own copies are its writes, made at its wait.
 #pragma once
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <random>
 #include <set>
@@ -35,6 +37,10 @@ class Copies {
              int line, const void* pc);
   /// Whether the phase of this parity is over; lets its boxes arrive if it can be.
   bool over(std::uintptr_t arrival, unsigned parity, int line);
+  // By the threads.
+  void start(void* to, const void* from, bool inside, unsigned thread, int line, const void* pc);
+  void end_request(unsigned thread);
+  void wait(unsigned thread, std::size_t later, const void* pc);
   /// "1024 of 2048 bytes were asked for", of the phase that a deadlocked thread waits for.
   std::string state_of(std::uintptr_t arrival) const;
 
@@ -53,6 +59,12 @@ class Copies {
     Record record;
     std::vector<Box> boxes;
   };
+  struct Requests {  // of one thread
+    std::vector<Box> open;
+    std::deque<std::vector<Box>> ended;
+  };
+  /// Whether a copy to one of these bytes is on its way.
+  bool busy(std::uintptr_t begin, std::uintptr_t end) const;
   Counter* find(std::uintptr_t arrival, const char* action, int line);
   void fail(int line, std::string text);
   std::vector<unsigned char> take(const TensorMap& map, const std::int64_t (&start)[4], const void* pc);
@@ -62,7 +74,8 @@ class Copies {
   bool check_;
   std::minstd_rand random_;
   std::map<std::uintptr_t, Counter> counters_;
-  std::set<std::pair<std::uintptr_t, std::uintptr_t>> in_flight_;  // [begin, end)
+  std::map<unsigned, Requests> requests_;                          // by thread
+  std::set<std::pair<std::uintptr_t, std::uintptr_t>> in_flight_;  // [begin, end), apart from each other
 };
 
 }  // namespace kdagen::emulator

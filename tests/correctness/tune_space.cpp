@@ -64,10 +64,10 @@ TEST(TuneSpace, EveryCandidateIsTakenAsItIsNamedAndFits) {
   expect_sound(tune::candidates(htd, "sm_86", small), htd, "sm_86", small);
 }
 
-TEST(TuneSpace, WhatAnArchitectureOrLayoutLacksIsLeftOut) {
+TEST(TuneSpace, WhatALayoutLacksIsLeftOut) {
   Compilation htd = compilation_of("rmsnorm", Direction::fwd, {{"layout", "htd"}});
   for (const Candidate& candidate : tune::candidates(htd, "sm_80", large))
-    EXPECT_THAT(candidate.schedule, HasSubstr("heads_fastest=0,stages=0"));
+    EXPECT_THAT(candidate.schedule, HasSubstr("heads_fastest=0,stages="));
   Compilation bthd = compilation_of("rmsnorm", Direction::fwd);
   std::set<std::string> ends;
   for (const Candidate& candidate : tune::candidates(bthd, "sm_90", large))

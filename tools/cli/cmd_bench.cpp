@@ -21,7 +21,7 @@ constexpr int device_ordinal = 0;
 
 struct Arguments {
   SpecArguments spec;
-  std::string on, source;
+  std::string on, source, arch;
   SizeArguments size;
   bool json = false;
 };
@@ -53,7 +53,7 @@ bool verify(const Arguments& arguments, Direction direction, const std::string& 
 BenchRun measure(const Arguments& arguments, const BenchSizes& sizes, Direction direction) {
   Compilation compilation = arguments.spec.compile(direction);
   compilation.require_ranges();
-  const std::string arch = runtime::device_info(device_ordinal).arch;
+  const std::string arch = arguments.arch.empty() ? runtime::device_info(device_ordinal).arch : arguments.arch;
   const std::string schedule = tune::schedule_for(compilation, arch, problem_of(sizes));
   const emit::Emitted emitted = text_for(compilation, arguments, schedule, arch);
   const auto kernel = runtime::make_cuda_kernel(emitted.text, emitted.manifest);
@@ -95,6 +95,7 @@ void add_bench(CLI::App& app, Action& chosen) {
   arguments->spec.add_to(*command, true, "both", true);
   command->add_option("--on", arguments->on, "cuda")->check(CLI::IsMember({"cuda"}))->required();
   arguments->size.add_to(*command);
+  command->add_option("--arch", arguments->arch, "measure the text of this architecture (the device's own)");
   command->add_option("--source", arguments->source, "measure this text in place of the emitted one")
       ->check(CLI::ExistingFile);
   command->add_flag("--json", arguments->json, "as JSON");

@@ -16,7 +16,7 @@ namespace {
 
 struct Arguments {
   SpecArguments spec;
-  std::string on = "cpu", source;
+  std::string on = "cpu", source, arch;
   std::optional<std::string> regime, pipeline;
   double do_scale = 1;
   std::optional<int64_t> tokens, batch, heads, unused_rows;
@@ -29,6 +29,7 @@ struct Arguments {
 };
 
 std::string arch_of(const Arguments& arguments) {
+  if (!arguments.arch.empty()) return arguments.arch;
   return arguments.on == "cuda" ? runtime::device_info(0).arch : "sm_90";
 }
 
@@ -50,6 +51,8 @@ void check_callers_memory(const Arguments& arguments, const Shape& shape) {
   if (arguments.on == "cpu" && (!arguments.offsets.empty() || arguments.base_offset != 0))
     throw UsageError(fmt::format("{}: goes with --on emulator or cuda; nothing is launched on cpu",
                                  arguments.base_offset != 0 ? "--base-offset" : "--cu-seqlens"));
+  if (arguments.on == "cpu" && !arguments.arch.empty())
+    throw UsageError("--arch: goes with --on emulator or cuda; no text is emitted for cpu");
   if (!arguments.offsets.empty() && !shape.packed)
     throw UsageError("--cu-seqlens: goes with packed sequences; pass --seqlens in place of --tokens and --batch");
   if (arguments.base_offset < 0 || arguments.base_offset >= 256 || arguments.base_offset % 2 != 0)
@@ -130,6 +133,7 @@ void add_check(CLI::App& app, Action& chosen) {
                    "tensors start so many bytes past an aligned address, on an element's boundary")
       ->capture_default_str();
   command->add_option("--seed", arguments->seed, "of the inputs")->capture_default_str();
+  command->add_option("--arch", arguments->arch, "check the text of this architecture (the device's own; sm_90)");
   command->add_option("--source", arguments->source, "check this text in place of the emitted one")
       ->check(CLI::ExistingFile);
   command

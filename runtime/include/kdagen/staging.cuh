@@ -1,10 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // The second half of the device prelude: operands that travel to shared memory while the block computes. Included by
-// emitted texts that stage their operands; after <kdagen/device.cuh>. The asynchronous forms need sm_90 or later.
+// emitted texts that stage their operands; after <kdagen/device.cuh>. Two ways: the copy engine brings boxes (sm_90 and
+// later), or the threads start copies and wait for them later (sm_80 and later).
 //
 // The protocol of one slot: its arrival counter is initialised once; for each tile one thread announces the bytes
 // (expect_bytes) and asks for the boxes (fetch_box); every thread waits (wait_for) before it reads them; a block
 // barrier after the last read lets that one thread fill the slot again.
+//
+// By the threads: for each tile each of them starts its part of the boxes (start_box) and ends the request
+// (end_of_copies). A thread waits for its own copies (wait_for_copies); a block barrier then shows them to the others.
+// A block barrier after the last read lets the slot be filled again.
 #pragma once
 
 namespace kdagen_device {
@@ -82,6 +87,14 @@ KD_FUNCTION void fetch_box(void* to_shared, const TensorMap& map, long long firs
                            Arrival* arrival, int line = __builtin_LINE()) {
   kdagen_emulator_fetch_box(to_shared, &map, first, second, third, arrival, line);
 }
+KD_FUNCTION void start_copy(void* to_shared, const void* from, bool inside, int line = __builtin_LINE()) {
+  kdagen_emulator_start_copy(to_shared, from, inside, line);
+}
+KD_FUNCTION void end_of_copies(int line = __builtin_LINE()) { kdagen_emulator_end_of_copies(line); }
+template <int later>
+KD_FUNCTION void wait_for_copies(int line = __builtin_LINE()) {
+  kdagen_emulator_wait_for_copies(later, line);
+}
 #else
 KD_FUNCTION unsigned shared_address(const void* pointer) {
   return static_cast<unsigned>(__cvta_generic_to_shared(pointer));
@@ -126,6 +139,23 @@ KD_FUNCTION void fetch_box(void* to_shared, const TensorMap& map, long long firs
       "r"(shared_address(arrival))
       : "memory");
 }
+
+/// Starts to copy 16 bytes, or to clear them if they are not `inside` (then nothing is read). Both places are multiples
+/// of 16.
+KD_FUNCTION void start_copy(void* to_shared, const void* from, bool inside) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(to_shared)), "l"(from),
+               "r"(inside ? 16 : 0)
+               : "memory");
+}
+
+/// What this thread has started since the last end belongs to one request.
+KD_FUNCTION void end_of_copies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+
+/// Returns when this thread's copies have arrived, those of its `later` last requests perhaps not.
+template <int later>
+KD_FUNCTION void wait_for_copies() {
+  asm volatile("cp.async.wait_group %0;" ::"n"(later) : "memory");
+}
 #endif
 
 /// After a tile: the slot of the next one, and the phase to wait for there.
@@ -159,6 +189,19 @@ KD_FUNCTION T* row_of(T* first, long long stride, int row) {
   }
 #endif
   return first + row * stride;
+}
+
+/// Starts the copies of the same box, for tensors whose rows are multiples of 16 bytes apart.
+template <class T>
+KD_FUNCTION void start_box(T* to_shared, const T* from, long long stride, int rows, int box_rows, int columns,
+                           int threads) {
+  constexpr int unit = 16 / static_cast<int>(sizeof(T));
+  const int units = columns / unit;
+#pragma unroll 1  // addresses of several copies at a time would take the values' registers
+  for (int at = static_cast<int>(threadIdx.x); at < box_rows * units; at += threads) {
+    const int row = at / units, column = at % units * unit;
+    start_copy(to_shared + row * columns + column, row_of<true>(from, stride, row) + column, row < rows);
+  }
 }
 
 }  // namespace kdagen_device
