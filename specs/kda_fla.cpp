@@ -14,7 +14,8 @@ static Spec kda_fla(const Options& o) {
   Constant eps = o.number("eps", 1e-6, 0, 1), beta_scale = o.number("beta_scale", 1, 0, 2);
   Value q = s.input("q", {t, h, d}), k = s.input("k", {t, h, d}), g_raw = s.input("g_raw", {t, h, d});
   Value beta_raw = s.input("beta_raw", {t, h});
-  Value A_log = s.param("A_log", {h}), dt_bias = s.param("dt_bias", {h, d});
+  // Without A_log the rate is exp(0) = 1, without dt_bias nothing is added.
+  Value A_log = s.param("A_log", {h}).optional(), dt_bias = s.param("dt_bias", {h, d}).optional();
 
   Value x = s.let("x", g_raw + dt_bias);
   Value g =

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // kda_fla backward, derived: KDA preamble of FLA: normalised q and k, cumulative gate, beta
 //   gate=bounded
-//   spec d22353d2a39a4d87  sm_90  tile 64 rows x 128 columns in 2 steps  threads=512,tiles_per_block=8,min_blocks=2,heads_fastest=1,stages=1
+//   spec 5f1f5160315cb179  sm_90  tile 64 rows x 128 columns in 2 steps  threads=512,tiles_per_block=8,min_blocks=2,heads_fastest=1,stages=1
 //   remake: kdagen emit kda_fla --pass bwd
 //
-//   x = g_raw + dt_bias                                                                                  [spec:19]
-//   _inverse_norm_q = rsqrt(sum_d(q*q) + eps)                                                            [spec:22]
-//   _inverse_norm_k = rsqrt(sum_d(k*k) + eps)                                                            [spec:23]
-//   dbeta_raw = dbeta*sigmoid'(beta_raw)*beta_scale    -> bf16                                           [spec:25]
-//   dg = suffix_sum_t(dg_c)                                                                              [spec:24]
-//   _mul_dg = dg*sigmoid'(exp(A_log)*x)*lower_bound                                                      [spec:21]
-//   dx = _mul_dg*exp(A_log)                                                                              [spec:21]
-//   dA_log = sum_d(sum_{b,n}(sum_t(_mul_dg*x)))*exp(A_log)    -> param gradient, f32                     [spec:21]
-//   ddt_bias = sum_{b,n}(sum_t(dx))    -> param gradient, f32                                            [spec:19]
+//   x = g_raw + dt_bias                                                                                  [spec:20]
+//   _inverse_norm_q = rsqrt(sum_d(q*q) + eps)                                                            [spec:23]
+//   _inverse_norm_k = rsqrt(sum_d(k*k) + eps)                                                            [spec:24]
+//   dbeta_raw = dbeta*sigmoid'(beta_raw)*beta_scale    -> bf16                                           [spec:26]
+//   dg = suffix_sum_t(dg_c)                                                                              [spec:25]
+//   _mul_dg = dg*sigmoid'(exp(A_log)*x)*lower_bound                                                      [spec:22]
+//   dx = _mul_dg*exp(A_log)                                                                              [spec:22]
+//   dA_log = sum_d(sum_{b,n}(sum_t(_mul_dg*x)))*exp(A_log)    -> param gradient, f32                     [spec:22]
+//   ddt_bias = sum_{b,n}(sum_t(dx))    -> param gradient, f32                                            [spec:20]
 //   _q_inverse_norm_q = q*_inverse_norm_q                                                                [spec:15]
 //   dq = (dq_n - _q_inverse_norm_q*sum_d(dq_n*_q_inverse_norm_q))*_inverse_norm_q    -> bf16             [spec:15]
 //   _k_inverse_norm_k = k*_inverse_norm_k                                                                [spec:15]
@@ -226,10 +226,10 @@ KD_FUNCTION void kda_fla_bwd_tiles(const Arguments& arguments, float* shared) {
   // One record more than slots: the last portion's is read to its end, while the next operands are asked for.
   int slot = 0, record = 0;
   unsigned phase = 0;
-  const float A_log = to_float(*(arguments.A_log + head));              // [kda_fla.cpp:17]
-  const float _exp_A_log = expf(A_log);                                 // [kda_fla.cpp:21]
-  const float _finite_exp_A_log = largest_float < _exp_A_log ? largest_float : _exp_A_log;          // [kda_fla.cpp:21]
-  const float dt_bias = to_float((arguments.dt_bias + head * 128)[column]);             // [kda_fla.cpp:17]
+  const float A_log = arguments.A_log != nullptr ? to_float(*(arguments.A_log + head)) : 0.0f;      // [kda_fla.cpp:18]
+  const float _exp_A_log = expf(A_log);                                 // [kda_fla.cpp:22]
+  const float _finite_exp_A_log = largest_float < _exp_A_log ? largest_float : _exp_A_log;          // [kda_fla.cpp:22]
+  const float dt_bias = arguments.dt_bias != nullptr ? to_float((arguments.dt_bias + head * 128)[column]) : 0.0f;  // [kda_fla.cpp:18]
 
   // Row owners: what needs one number a row is done by a thread a row, for all tiles of the block.
   const int own_row = static_cast<int>(threadIdx.x % 64), own_tile = static_cast<int>(threadIdx.x / 64);
@@ -240,10 +240,10 @@ KD_FUNCTION void kda_fla_bwd_tiles(const Arguments& arguments, float* shared) {
             ? find_packed_tile(number, 64, arguments.sequences, arguments.first_tile, arguments.sequence_start)
             : find_tile(number, 64, arguments.tokens);
     const float beta_raw = own_row < tile.rows ? to_float(*(arguments.beta_raw.at(tile.batch, tile.token + own_row, head))) : 0.0f;  // [kda_fla.cpp:16]
-    const float dbeta = own_row < tile.rows ? to_float(*(arguments.dbeta.at(tile.batch, tile.token + own_row, head))) : 0.0f;  // [kda_fla.cpp:25]
-    const float _exp2_minus_abs_beta_raw = approx_exp2(-fabsf(beta_raw) * log2e);       // [kda_fla.cpp:25]
-    const float _rcp_beta_raw = approx_rcp_normal(1.0f + _exp2_minus_abs_beta_raw);     // [kda_fla.cpp:25]
-    const float dbeta_raw = dbeta * (_exp2_minus_abs_beta_raw * _rcp_beta_raw * _rcp_beta_raw) * beta_scale;  // [kda_fla.cpp:25]
+    const float dbeta = own_row < tile.rows ? to_float(*(arguments.dbeta.at(tile.batch, tile.token + own_row, head))) : 0.0f;  // [kda_fla.cpp:26]
+    const float _exp2_minus_abs_beta_raw = approx_exp2(-fabsf(beta_raw) * log2e);       // [kda_fla.cpp:26]
+    const float _rcp_beta_raw = approx_rcp_normal(1.0f + _exp2_minus_abs_beta_raw);     // [kda_fla.cpp:26]
+    const float dbeta_raw = dbeta * (_exp2_minus_abs_beta_raw * _rcp_beta_raw * _rcp_beta_raw) * beta_scale;  // [kda_fla.cpp:26]
     if (own_row < tile.rows) *(arguments.dbeta_raw.at(tile.batch, tile.token + own_row, head)) = to<bf16>(dbeta_raw);  // [kda_fla.cpp:16]
   }
   float _sum_total_mul_dg_x_sum = 0.0f;
@@ -273,11 +273,11 @@ KD_FUNCTION void kda_fla_bwd_tiles(const Arguments& arguments, float* shared) {
       const float* const dg_c_staged = operands + 14336;
       float q[8];                                                       // [kda_fla.cpp:15]
       load_row<true>((q_staged + step_row * 128), lane, true, q);
-      const float _inverse_norm_q = row_inverse_norm(q, 1.0f, eps, lane);               // [kda_fla.cpp:22]
+      const float _inverse_norm_q = row_inverse_norm(q, 1.0f, eps, lane);               // [kda_fla.cpp:23]
       float k[8];                                                       // [kda_fla.cpp:15]
       load_row<true>((k_staged + step_row * 128), lane, true, k);
-      const float _inverse_norm_k = row_inverse_norm(k, 1.0f, eps, lane);               // [kda_fla.cpp:23]
-      float dq_n[8];                                                    // [kda_fla.cpp:22]
+      const float _inverse_norm_k = row_inverse_norm(k, 1.0f, eps, lane);               // [kda_fla.cpp:24]
+      float dq_n[8];                                                    // [kda_fla.cpp:23]
       load_row<true>((dq_n_staged + step_row * 128), lane, true, dq_n);
       float _q_inverse_norm_q[8];
       #pragma unroll
@@ -291,7 +291,7 @@ KD_FUNCTION void kda_fla_bwd_tiles(const Arguments& arguments, float* shared) {
         dq[i] = fmaf(-_q_inverse_norm_q[i], _row_sum_dq_n, dq_n[i]) * _inverse_norm_q;  // [kda_fla.cpp:15]
       }
       if (row < tile.rows) store_row<aligned>(row_of<aligned>(here.dq, arguments.dq.token, row), lane, dq);  // [kda_fla.cpp:15]
-      float dk_n[8];                                                    // [kda_fla.cpp:23]
+      float dk_n[8];                                                    // [kda_fla.cpp:24]
       load_row<true>((dk_n_staged + step_row * 128), lane, true, dk_n);
       float _k_inverse_norm_k[8];
       #pragma unroll
@@ -305,10 +305,10 @@ KD_FUNCTION void kda_fla_bwd_tiles(const Arguments& arguments, float* shared) {
         dk[i] = fmaf(-_k_inverse_norm_k[i], _row_sum_dk_n, dk_n[i]) * _inverse_norm_k;  // [kda_fla.cpp:15]
       }
       if (row < tile.rows) store_row<aligned>(row_of<aligned>(here.dk, arguments.dk.token, row), lane, dk);  // [kda_fla.cpp:15]
-      float dg_c[8];                                                    // [kda_fla.cpp:24]
+      float dg_c[8];                                                    // [kda_fla.cpp:25]
       #pragma unroll
       for (int i = 0; i < 8; ++i) dg_c[i] = to_float((dg_c_staged + (8 * block + i) * 128)[column]);
-      // suffix sum of dg_c: inside blocks of 8 rows, absent rows skipped               // [kda_fla.cpp:24]
+      // suffix sum of dg_c: inside blocks of 8 rows, absent rows skipped               // [kda_fla.cpp:25]
       float dg[8];
       #pragma unroll
       for (int i = 7; i >= 0; --i) {
@@ -334,13 +334,13 @@ KD_FUNCTION void kda_fla_bwd_tiles(const Arguments& arguments, float* shared) {
       float _mul_dg_x[8];
       #pragma unroll
       for (int i = 0; i < 8; ++i) {
-        const float x = g_raw[i] + dt_bias;                             // [kda_fla.cpp:19]
-        const float _exp2_A_log = approx_exp2(-fabsf(_finite_exp_A_log * x) * log2e);   // [kda_fla.cpp:21]
-        const float _rcp_exp2_A_log = approx_rcp_normal(1.0f + _exp2_A_log);            // [kda_fla.cpp:21]
-        _mul_dg[i] = dg[i] * (_exp2_A_log * _rcp_exp2_A_log * _rcp_exp2_A_log) * lower_bound;       // [kda_fla.cpp:21]
-        _mul_dg_x[i] = _mul_dg[i] * x;                                  // [kda_fla.cpp:21]
+        const float x = g_raw[i] + dt_bias;                             // [kda_fla.cpp:20]
+        const float _exp2_A_log = approx_exp2(-fabsf(_finite_exp_A_log * x) * log2e);   // [kda_fla.cpp:22]
+        const float _rcp_exp2_A_log = approx_rcp_normal(1.0f + _exp2_A_log);            // [kda_fla.cpp:22]
+        _mul_dg[i] = dg[i] * (_exp2_A_log * _rcp_exp2_A_log * _rcp_exp2_A_log) * lower_bound;       // [kda_fla.cpp:22]
+        _mul_dg_x[i] = _mul_dg[i] * x;                                  // [kda_fla.cpp:22]
       }
-      // sum over the rows of _mul_dg_x: blocks of 8 rows first         // [kda_fla.cpp:21]
+      // sum over the rows of _mul_dg_x: blocks of 8 rows first         // [kda_fla.cpp:22]
       float _total_mul_dg_x_block = 0.0f;
       #pragma unroll
       for (int i = 0; i < 8; ++i) {
@@ -350,9 +350,9 @@ KD_FUNCTION void kda_fla_bwd_tiles(const Arguments& arguments, float* shared) {
       float dx[8];
       #pragma unroll
       for (int i = 0; i < 8; ++i) {
-        dx[i] = _mul_dg[i] * _finite_exp_A_log;                         // [kda_fla.cpp:21]
+        dx[i] = _mul_dg[i] * _finite_exp_A_log;                         // [kda_fla.cpp:22]
       }
-      // sum over the rows of dx: blocks of 8 rows first                // [kda_fla.cpp:19]
+      // sum over the rows of dx: blocks of 8 rows first                // [kda_fla.cpp:20]
       float _total_dx_block = 0.0f;
       #pragma unroll
       for (int i = 0; i < 8; ++i) {
@@ -367,14 +367,14 @@ KD_FUNCTION void kda_fla_bwd_tiles(const Arguments& arguments, float* shared) {
     }
 
     block_barrier();  // _mul_dg_x_blocks is complete
-    float _total_mul_dg_x = _mul_dg_x_blocks[column];                   // [kda_fla.cpp:21]
+    float _total_mul_dg_x = _mul_dg_x_blocks[column];                   // [kda_fla.cpp:22]
     #pragma unroll
     for (int b = 1; b < 8; ++b) _total_mul_dg_x += _mul_dg_x_blocks[b * 128 + column];
-    _sum_total_mul_dg_x_sum += _total_mul_dg_x;                         // [kda_fla.cpp:21]
-    float _total_dx = dx_blocks[column];                                // [kda_fla.cpp:19]
+    _sum_total_mul_dg_x_sum += _total_mul_dg_x;                         // [kda_fla.cpp:22]
+    float _total_dx = dx_blocks[column];                                // [kda_fla.cpp:20]
     #pragma unroll
     for (int b = 1; b < 8; ++b) _total_dx += dx_blocks[b * 128 + column];
-    ddt_bias_sum += _total_dx;                                          // [kda_fla.cpp:19]
+    ddt_bias_sum += _total_dx;                                          // [kda_fla.cpp:20]
   }
   if (block == 0) arguments._sum_total_mul_dg_x_sum_partial[(head * arguments.segments + group) * 128 + column] = _sum_total_mul_dg_x_sum;
   if (block == 0) arguments.ddt_bias_sum_partial[(head * arguments.segments + group) * 128 + column] = ddt_bias_sum;
@@ -436,11 +436,11 @@ KD_FUNCTION void kda_fla_bwd_finish_body(const Arguments& arguments) {
   float ddt_bias[8];
   load4<true>(arguments.ddt_bias_sum_columns + head * 128 + 4 * lane, &ddt_bias[0]);
   load4<true>(arguments.ddt_bias_sum_columns + head * 128 + 64 + 4 * lane, &ddt_bias[4]);
-  const float _row_sum_dg = row_sum(_sum_total_mul_dg_x, lane);         // [kda_fla.cpp:21]
-  const float A_log = to_float(*(arguments.A_log + head));              // [kda_fla.cpp:17]
-  const float dA_log = _row_sum_dg * (largest_float < expf(A_log) ? largest_float : expf(A_log));   // [kda_fla.cpp:21]
-  if (threadIdx.x == 0) *(arguments.dA_log + head) = to<float>(dA_log);                 // [kda_fla.cpp:17]
-  if (threadIdx.x < 16) store_row<aligned>(arguments.ddt_bias + head * 128, lane, ddt_bias);        // [kda_fla.cpp:17]
+  const float _row_sum_dg = row_sum(_sum_total_mul_dg_x, lane);         // [kda_fla.cpp:22]
+  const float A_log = arguments.A_log != nullptr ? to_float(*(arguments.A_log + head)) : 0.0f;      // [kda_fla.cpp:18]
+  const float dA_log = _row_sum_dg * (largest_float < expf(A_log) ? largest_float : expf(A_log));   // [kda_fla.cpp:22]
+  if (threadIdx.x == 0) *(arguments.dA_log + head) = to<float>(dA_log);                 // [kda_fla.cpp:18]
+  if (threadIdx.x < 16) store_row<aligned>(arguments.ddt_bias + head * 128, lane, ddt_bias);        // [kda_fla.cpp:18]
 }
 
 #if KD_ALIGNED_VARIANT

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // kda_fla forward: KDA preamble of FLA: normalised q and k, cumulative gate, beta
 //   gate=bounded
-//   spec d22353d2a39a4d87  sm_90  tile 64 rows x 128 columns in 4 steps  threads=256,tiles_per_block=4,min_blocks=4,heads_fastest=1,stages=2
+//   spec 5f1f5160315cb179  sm_90  tile 64 rows x 128 columns in 4 steps  threads=256,tiles_per_block=4,min_blocks=4,heads_fastest=1,stages=2
 //   remake: kdagen emit kda_fla --pass fwd
 //
-//   x = g_raw + dt_bias                                                                                  [spec:19]
-//   g = sigmoid(exp(A_log)*x)*(log2e*lower_bound)                                                        [spec:21]
-//   q_n = q*rsqrt(sum_d(q*q) + eps)    -> bf16                                                           [spec:22]
-//   k_n = k*rsqrt(sum_d(k*k) + eps)    -> bf16                                                           [spec:23]
-//   g_c = cumsum_t(g)    -> f32                                                                          [spec:24]
-//   beta = sigmoid(beta_raw)*beta_scale    -> f32                                                        [spec:25]
+//   x = g_raw + dt_bias                                                                                  [spec:20]
+//   g = sigmoid(exp(A_log)*x)*(log2e*lower_bound)                                                        [spec:22]
+//   q_n = q*rsqrt(sum_d(q*q) + eps)    -> bf16                                                           [spec:23]
+//   k_n = k*rsqrt(sum_d(k*k) + eps)    -> bf16                                                           [spec:24]
+//   g_c = cumsum_t(g)    -> f32                                                                          [spec:25]
+//   beta = sigmoid(beta_raw)*beta_scale    -> f32                                                        [spec:26]
 #include <kdagen/device.cuh>
 #include <kdagen/staging.cuh>
 
@@ -185,10 +185,10 @@ KD_FUNCTION void kda_fla_fwd_tiles(const Arguments& arguments, float* shared) {
   // One record more than slots: the last portion's is read to its end, while the next operands are asked for.
   int slot = 0, record = 0;
   unsigned phase = 0;
-  const float A_log = to_float(*(arguments.A_log + head));              // [kda_fla.cpp:17]
-  const float _exp_A_log = expf(A_log);                                 // [kda_fla.cpp:21]
-  const float _finite_exp_A_log = largest_float < _exp_A_log ? largest_float : _exp_A_log;          // [kda_fla.cpp:21]
-  const float dt_bias = to_float((arguments.dt_bias + head * 128)[column]);             // [kda_fla.cpp:17]
+  const float A_log = arguments.A_log != nullptr ? to_float(*(arguments.A_log + head)) : 0.0f;      // [kda_fla.cpp:18]
+  const float _exp_A_log = expf(A_log);                                 // [kda_fla.cpp:22]
+  const float _finite_exp_A_log = largest_float < _exp_A_log ? largest_float : _exp_A_log;          // [kda_fla.cpp:22]
+  const float dt_bias = arguments.dt_bias != nullptr ? to_float((arguments.dt_bias + head * 128)[column]) : 0.0f;  // [kda_fla.cpp:18]
 
   // Row owners: what needs one number a row is done by a thread a row, for all tiles of the block.
   const int own_row = static_cast<int>(threadIdx.x % 64), own_tile = static_cast<int>(threadIdx.x / 64);
@@ -199,10 +199,10 @@ KD_FUNCTION void kda_fla_fwd_tiles(const Arguments& arguments, float* shared) {
             ? find_packed_tile(number, 64, arguments.sequences, arguments.first_tile, arguments.sequence_start)
             : find_tile(number, 64, arguments.tokens);
     const float beta_raw = own_row < tile.rows ? to_float(*(arguments.beta_raw.at(tile.batch, tile.token + own_row, head))) : 0.0f;  // [kda_fla.cpp:16]
-    const float _exp2_minus_abs_beta_raw = approx_exp2(-fabsf(beta_raw) * log2e);       // [kda_fla.cpp:25]
-    const float _rcp_beta_raw = approx_rcp_normal(1.0f + _exp2_minus_abs_beta_raw);     // [kda_fla.cpp:25]
-    const float beta = (0.0f <= beta_raw ? _rcp_beta_raw : _exp2_minus_abs_beta_raw * _rcp_beta_raw) * beta_scale;  // [kda_fla.cpp:25]
-    if (own_row < tile.rows) *(arguments.beta.at(tile.batch, tile.token + own_row, head)) = to<float>(beta);  // [kda_fla.cpp:25]
+    const float _exp2_minus_abs_beta_raw = approx_exp2(-fabsf(beta_raw) * log2e);       // [kda_fla.cpp:26]
+    const float _rcp_beta_raw = approx_rcp_normal(1.0f + _exp2_minus_abs_beta_raw);     // [kda_fla.cpp:26]
+    const float beta = (0.0f <= beta_raw ? _rcp_beta_raw : _exp2_minus_abs_beta_raw * _rcp_beta_raw) * beta_scale;  // [kda_fla.cpp:26]
+    if (own_row < tile.rows) *(arguments.beta.at(tile.batch, tile.token + own_row, head)) = to<float>(beta);  // [kda_fla.cpp:26]
   }
   for (long long number = begin; number < used_end; ++number) {
     if constexpr (aligned) wait_for(&arrivals[slot], phase);
@@ -226,35 +226,35 @@ KD_FUNCTION void kda_fla_fwd_tiles(const Arguments& arguments, float* shared) {
       const bf16* const g_raw_staged = reinterpret_cast<const bf16*>(operands + 2048);
       float q[8];                                                       // [kda_fla.cpp:15]
       load_row<true>((q_staged + step_row * 128), lane, true, q);
-      const float _inverse_norm_q = row_inverse_norm(q, 1.0f, eps, lane);               // [kda_fla.cpp:22]
+      const float _inverse_norm_q = row_inverse_norm(q, 1.0f, eps, lane);               // [kda_fla.cpp:23]
       float k[8];                                                       // [kda_fla.cpp:15]
       load_row<true>((k_staged + step_row * 128), lane, true, k);
-      const float _inverse_norm_k = row_inverse_norm(k, 1.0f, eps, lane);               // [kda_fla.cpp:23]
+      const float _inverse_norm_k = row_inverse_norm(k, 1.0f, eps, lane);               // [kda_fla.cpp:24]
       float q_n[8];
       #pragma unroll
       for (int i = 0; i < 8; ++i) {
-        q_n[i] = q[i] * _inverse_norm_q;                                // [kda_fla.cpp:22]
+        q_n[i] = q[i] * _inverse_norm_q;                                // [kda_fla.cpp:23]
       }
-      if (row < tile.rows) store_row<aligned>(row_of<aligned>(here.q_n, arguments.q_n.token, row), lane, q_n);  // [kda_fla.cpp:22]
+      if (row < tile.rows) store_row<aligned>(row_of<aligned>(here.q_n, arguments.q_n.token, row), lane, q_n);  // [kda_fla.cpp:23]
       float k_n[8];
       #pragma unroll
       for (int i = 0; i < 8; ++i) {
-        k_n[i] = k[i] * _inverse_norm_k;                                // [kda_fla.cpp:23]
+        k_n[i] = k[i] * _inverse_norm_k;                                // [kda_fla.cpp:24]
       }
-      if (row < tile.rows) store_row<aligned>(row_of<aligned>(here.k_n, arguments.k_n.token, row), lane, k_n);  // [kda_fla.cpp:23]
+      if (row < tile.rows) store_row<aligned>(row_of<aligned>(here.k_n, arguments.k_n.token, row), lane, k_n);  // [kda_fla.cpp:24]
       float g_raw[8];                                                   // [kda_fla.cpp:15]
       #pragma unroll
       for (int i = 0; i < 8; ++i) g_raw[i] = to_float((g_raw_staged + (8 * block + i) * 128)[column]);
       float g[8];
       #pragma unroll
       for (int i = 0; i < 8; ++i) {
-        const float x = g_raw[i] + dt_bias;                             // [kda_fla.cpp:19]
-        const float _finite_exp_A_log_x = _finite_exp_A_log * x;        // [kda_fla.cpp:21]
-        const float _exp2_A_log = approx_exp2(-fabsf(_finite_exp_A_log_x) * log2e);     // [kda_fla.cpp:21]
-        const float _rcp_exp2_A_log = approx_rcp_normal(1.0f + _exp2_A_log);            // [kda_fla.cpp:21]
-        g[i] = (0.0f <= _finite_exp_A_log_x ? _rcp_exp2_A_log : _exp2_A_log * _rcp_exp2_A_log) * log2e_lower_bound;  // [kda_fla.cpp:21]
+        const float x = g_raw[i] + dt_bias;                             // [kda_fla.cpp:20]
+        const float _finite_exp_A_log_x = _finite_exp_A_log * x;        // [kda_fla.cpp:22]
+        const float _exp2_A_log = approx_exp2(-fabsf(_finite_exp_A_log_x) * log2e);     // [kda_fla.cpp:22]
+        const float _rcp_exp2_A_log = approx_rcp_normal(1.0f + _exp2_A_log);            // [kda_fla.cpp:22]
+        g[i] = (0.0f <= _finite_exp_A_log_x ? _rcp_exp2_A_log : _exp2_A_log * _rcp_exp2_A_log) * log2e_lower_bound;  // [kda_fla.cpp:22]
       }
-      // cumulative sum of g: inside blocks of 8 rows, absent rows skipped              // [kda_fla.cpp:24]
+      // cumulative sum of g: inside blocks of 8 rows, absent rows skipped              // [kda_fla.cpp:25]
       float g_c[8];
       #pragma unroll
       for (int i = 0; i < 8; ++i) {
@@ -276,7 +276,7 @@ KD_FUNCTION void kda_fla_fwd_tiles(const Arguments& arguments, float* shared) {
       {
         float* const place = row_of<aligned>(here.g_c, arguments.g_c.token, first_row) + column;
         #pragma unroll
-        for (int i = 0; i < 8; ++i) if (i < rows_here) *row_of<aligned>(place, arguments.g_c.token, i) = to<float>(g_c[i]);  // [kda_fla.cpp:24]
+        for (int i = 0; i < 8; ++i) if (i < rows_here) *row_of<aligned>(place, arguments.g_c.token, i) = to<float>(g_c[i]);  // [kda_fla.cpp:25]
       }
     }
   }
