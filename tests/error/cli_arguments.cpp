@@ -75,6 +75,8 @@ TEST(CliArguments, CallersMemory) {
   refuses({"--on", "emulator", "--base-offset", "256"}, "--base-offset 256");
   refuses({"--cu-seqlens", "i64"}, "--cu-seqlens: goes with --on emulator or cuda");
   refuses({"--base-offset", "2"}, "--base-offset: goes with --on emulator or cuda");
+  refuses({"--strides", "2"}, "--strides: goes with --on emulator or cuda");
+  refuses({"--on", "emulator", "--strides", "-2"}, "--strides");
 }
 
 TEST(CliArguments, UnknownRegime) {

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A slice of `kdagen fuzz` in every run of the tests, and that it would find what it looks for.
+#include <limits>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -9,24 +11,27 @@
 namespace kdagen::fuzz {
 namespace {
 
-FuzzReport slice(const std::string& on, int64_t count, double seconds) {
+/// As many specs as a minute takes: always the same ones, so that two runs of the tests say the same of them.
+FuzzReport slice(const std::string& on) {
   FuzzRequest request;
   request.on = on;
   request.seed = 2026;
-  request.count = count;
-  request.seconds = seconds;
+  request.count = std::numeric_limits<int64_t>::max();
+  request.seconds = 60;
   return run_fuzz(request);
 }
 
-void expect_sound(const FuzzReport& report) {
+/// `least`: what a slow machine under load and with sanitizers still does.
+void expect_sound(const FuzzReport& report, int64_t least) {
   EXPECT_TRUE(report.failures.empty()) << to_text(report);
-  EXPECT_GT(report.passed, 0);
-  EXPECT_LE(report.undecided, report.specs() / 50);
-  EXPECT_GT(report.passed, report.specs() * 4 / 5) << to_text(report);
+  EXPECT_GE(report.specs(), least);
+  EXPECT_GE(report.seconds, 60);
+  EXPECT_LE(report.undecided, 1 + report.specs() / 50);
+  EXPECT_GE(report.passed, report.specs() * 4 / 5 - 1) << to_text(report);
 }
 
-TEST(Fuzz, ASliceInTheEvaluator) { expect_sound(slice("cpu", 400, 40)); }
-TEST(Fuzz, ASliceOnTheEmulator) { expect_sound(slice("emulator", 12, 40)); }
+TEST(Fuzz, ASliceInTheEvaluator) { expect_sound(slice("cpu"), 40); }
+TEST(Fuzz, ASliceOnTheEmulator) { expect_sound(slice("emulator"), 3); }
 
 TEST(Fuzz, AFaultInATextIsFoundAndReplayed) {
   FuzzRequest request;

@@ -14,6 +14,7 @@
 
 #include "codegen/pipeline.h"
 #include "tools/fuzz/features.h"
+#include "tools/fuzz/schedules.h"
 #include "tools/fuzz/sketch.h"
 #include "tools/spec_source.h"
 
@@ -46,7 +47,7 @@ TEST(RandomSpecs, WhatIsPrintedIsWhatIsBuilt) {
   std::string name = (std::filesystem::temp_directory_path() / "random_specs.XXXXXX").string();
   ASSERT_TRUE(mkdtemp(name.data()));
   const std::filesystem::path folder = name;
-  for (uint64_t seed : {3, 14}) {
+  for (uint64_t seed : {3, 14, 15}) {
     const Sketch sketch = sketch_of_seed(seed);
     std::ofstream(folder / "fuzz.cpp") << sketch.cpp();
     std::map<std::string, std::string> options = sketch.options;
@@ -179,6 +180,68 @@ TEST(RandomSpecs, ReachEveryOpAndEveryUse) {
     EXPECT_GT(counts[feature], 0) << feature;
 }
 
+/// The same of what texts are made and called with; the shipped sizes are there, but rare.
+TEST(RandomSpecs, ReachEverySizeScheduleAndMemory) {
+  std::map<std::string, int> counts;
+  constexpr int specs = 600;
+  int large = 0;
+  for (uint64_t seed = 1; seed <= specs; ++seed) {
+    const Sketch sketch = sketch_of_seed(seed);
+    large += sketch.shape.dim > 100 || sketch.shape.chunk > 32;
+    for (const std::string& feature : features_of(sketch)) ++counts[feature];
+  }
+  EXPECT_GT(large, specs / 20);
+  EXPECT_LT(large, specs / 5);
+  for (const char* feature : {"chunk=16",
+                              "chunk=32",
+                              "chunk=64",
+                              "chunk=128",
+                              "dim=64",
+                              "dim=128",
+                              "dim=256",
+                              "an anchored output, static",
+                              "an anchored output, subchunk",
+                              "upstream.NAME=f32",
+                              "upstream.NAME=bf16",
+                              "upstream.NAME=fp16row",
+                              "out.NAME=f32",
+                              "out.NAME=bf16",
+                              "dtype.NAME=f32",
+                              "dtype.NAME=bf16",
+                              "dtype.NAME=fp16",
+                              "gaps of 16 bytes",
+                              "gaps of elements",
+                              "strides of 0",
+                              "tensors off their alignment",
+                              "outputs in the memory of inputs",
+                              "64-bit offsets"})
+    EXPECT_GT(counts[feature], 0) << feature;
+}
+
+/// Wishes count where they fit a pass.
+TEST(RandomSpecs, ReachEverySchedule) {
+  std::set<std::string> missing = {"baseline",        "default",      "threads=32",   "threads=64",   "threads=128",
+                                   "threads=256",     "threads=512",  "threads=1024", "min_blocks=1", "min_blocks=2",
+                                   "min_blocks=4",    "min_blocks=8", "stages=0",     "stages=1",     "stages=2",
+                                   "stages=3",        "stages=4",     "heads_fastest=0", "heads_fastest=1",
+                                   "tiles_per_block=1", "tiles_per_block=2", "tiles_per_block=4",
+                                   "tiles_per_block=8", "tiles_per_block=24"};
+  for (uint64_t seed = 1; seed <= 600 && !missing.empty(); ++seed) {
+    const Sketch sketch = sketch_of_seed(seed);
+    std::map<std::string, std::string> options = sketch.options;
+    const CompileOptions compile_options = take_compile_options(options);
+    for (Direction direction : {Direction::fwd, Direction::bwd}) {
+      try {
+        Compilation compilation(sketch.graph(), direction, compile_options);
+        for (const std::string& key : keys_of(fitting_schedule(compilation, "sm_90", sketch.schedule)))
+          missing.erase(key);
+      } catch (const SpecError&) {  // refused
+      }
+    }
+  }
+  EXPECT_THAT(missing, testing::IsEmpty());
+}
+
 TEST(RandomSpecs, AFailureBecomesASmallSpec) {
   auto holds_the_fault = [](const Sketch& sketch) {
     for (const ValueLine& line : sketch.values)
@@ -196,6 +259,10 @@ TEST(RandomSpecs, AFailureBecomesASmallSpec) {
     EXPECT_EQ(small.values.size(), 1) << small.cpp();
     EXPECT_EQ(small.tensors.size(), 1) << small.cpp();
     EXPECT_EQ(small.outputs.size(), 1) << small.cpp();
+    EXPECT_EQ(small.shape.dim, 16);
+    EXPECT_EQ(small.shape.chunk, 8);
+    EXPECT_THAT(small.schedule, testing::IsEmpty());
+    EXPECT_EQ(small.memory.strides, 0);
   }
   EXPECT_EQ(found, 3);
 }

@@ -67,7 +67,7 @@ class EmittedSubject : public Subject {
           throw CheckError(fmt::format(
               "{}: {} differs between two runs of the same text on the same input{}", kernel_->manifest().kernel, name,
               is_unlike(order)
-                  ? ", the second with another alignment and width of offsets, and outputs in the memory of inputs they repeat"
+                  ? ", the second with another alignment, other strides and width of offsets, and outputs in the memory of inputs they repeat"
                   : ""));
     }
   }
@@ -78,7 +78,7 @@ class EmittedSubject : public Subject {
     using runtime::OffsetType;
     if (!is_unlike(order)) return memory_;
     return {memory_.offsets == OffsetType::i32 ? OffsetType::i64 : OffsetType::i32, memory_.base_offset == 0 ? 1 : 0,
-            !memory_.shared};
+            !memory_.shared, memory_.strides == 0 ? order : 0};
   }
 
   TensorBuffers fill_buffers(const Tensors& inputs, const Shape& shape) const {

@@ -25,6 +25,7 @@ struct Arguments {
   unsigned orders = 2;
   std::string offsets;  // of cu_seqlens: i32 or i64
   int64_t base_offset = 0;
+  uint64_t strides = 0;
   bool force = false, json = false;
 };
 
@@ -44,13 +45,19 @@ Schedules tuned_schedules(const Arguments& arguments) {
 }
 
 CallersMemory callers_memory(const Arguments& arguments) {
-  return {arguments.offsets == "i64" ? runtime::OffsetType::i64 : runtime::OffsetType::i32, arguments.base_offset};
+  CallersMemory memory;
+  if (arguments.offsets == "i64") memory.offsets = runtime::OffsetType::i64;
+  memory.base_offset = arguments.base_offset;
+  memory.strides = arguments.strides;
+  return memory;
 }
 
 void check_callers_memory(const Arguments& arguments, const Shape& shape) {
-  if (arguments.on == "cpu" && (!arguments.offsets.empty() || arguments.base_offset != 0))
+  if (arguments.on == "cpu" && (!arguments.offsets.empty() || arguments.base_offset != 0 || arguments.strides != 0))
     throw UsageError(fmt::format("{}: goes with --on emulator or cuda; nothing is launched on cpu",
-                                 arguments.base_offset != 0 ? "--base-offset" : "--cu-seqlens"));
+                                 arguments.base_offset != 0 ? "--base-offset"
+                                 : arguments.strides != 0   ? "--strides"
+                                                            : "--cu-seqlens"));
   if (arguments.on == "cpu" && !arguments.arch.empty())
     throw UsageError("--arch: goes with --on emulator or cuda; no text is emitted for cpu");
   if (!arguments.offsets.empty() && !shape.packed)
@@ -131,6 +138,10 @@ void add_check(CLI::App& app, Action& chosen) {
   command
       ->add_option("--base-offset", arguments->base_offset,
                    "tensors start so many bytes past an aligned address, on an element's boundary")
+      ->capture_default_str();
+  command
+      ->add_option("--strides", arguments->strides,
+                   "not 0: draws gaps between rows, tokens and heads and an order of these; even: of whole 16 bytes")
       ->capture_default_str();
   command->add_option("--seed", arguments->seed, "of the inputs")->capture_default_str();
   command->add_option("--arch", arguments->arch, "check the text of this architecture (the device's own; sm_90)");

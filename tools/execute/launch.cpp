@@ -2,9 +2,10 @@
 #include "tools/execute/launch.h"
 
 #include <algorithm>
-#include <cstring>
 #include <set>
 #include <utility>
+
+#include "tools/execute/placed_tensor.h"
 
 namespace kdagen {
 namespace {
@@ -13,15 +14,9 @@ int64_t bytes_of(const runtime::TensorRef& tensor) {
   return runtime::element_count(tensor.shape) * runtime::size_of(tensor.dtype);
 }
 
-/// Where a tensor starts in memory of its own: the wanted offset, on an element's boundary.
-int64_t start_of(const runtime::TensorRef& tensor, int64_t base_offset) {
-  const int64_t size = runtime::size_of(tensor.dtype);
-  return runtime::ceil_divide(base_offset, size) * size;
-}
-
-runtime::DeviceBuffer copy_to_device(int ordinal, const void* host, int64_t bytes, int64_t start = 0) {
-  runtime::DeviceBuffer buffer(ordinal, start + std::max<int64_t>(bytes, 1));
-  if (bytes > 0) buffer.upload(host, bytes, start);
+runtime::DeviceBuffer copy_to_device(int ordinal, const void* host, int64_t bytes) {
+  runtime::DeviceBuffer buffer(ordinal, std::max<int64_t>(bytes, 1));
+  if (bytes > 0) buffer.upload(host, bytes);
   return buffer;
 }
 
@@ -39,56 +34,55 @@ void share_memory(const runtime::Kernel& kernel, std::vector<runtime::TensorRef>
     for (const runtime::TensorRef& input : tensors)
       if (input.name == info->may_alias && input.dtype == output.dtype && bytes_of(input) == bytes_of(output) &&
           taken.insert(input.name).second)
-        output.data = input.data;
+        output.data = input.data, output.strides = input.strides;
   }
 }
 
-void launch_on_device(runtime::Kernel& kernel, std::vector<runtime::TensorRef> tensors, runtime::Problem problem,
-                      int ordinal, runtime::LaunchOptions options, int64_t base_offset, bool shared) {
+/// Outputs go back from the memory that they lie in, their own or an input's.
+void read_back(const runtime::Kernel& kernel, const std::vector<PlacedTensor>& placed,
+               const std::vector<runtime::TensorRef>& own, const std::vector<runtime::TensorRef>& given) {
+  for (size_t i = 0; i < placed.size(); ++i) {
+    if (!is_output(kernel, given[i])) continue;
+    size_t at = 0;
+    while (own[at].data != given[i].data) ++at;
+    placed[at].read_back(placed[i].dense().data);
+  }
+}
+
+void launch_on_device(runtime::Kernel& kernel, const std::vector<PlacedTensor>& placed, runtime::Problem problem,
+                      int ordinal, runtime::LaunchOptions options, bool shared) {
   const int64_t offset_bytes =
       problem.packed() ? (problem.sequences + 1) * (problem.offsets == runtime::OffsetType::i64 ? 8 : 4) : 0;
   const runtime::DeviceBuffer offsets = copy_to_device(ordinal, problem.cu_seqlens, offset_bytes);
   if (problem.packed()) problem.cu_seqlens = offsets.data();
   std::vector<runtime::DeviceBuffer> memory;
-  std::vector<void*> host;
-  for (runtime::TensorRef& tensor : tensors) {
-    const int64_t start = start_of(tensor, base_offset);
-    memory.push_back(copy_to_device(ordinal, tensor.data, bytes_of(tensor), start));
-    host.push_back(tensor.data);
-    tensor.data = static_cast<char*>(memory.back().data()) + start;
-    tensor.device_ordinal = ordinal;
+  std::vector<runtime::TensorRef> own;
+  for (const PlacedTensor& tensor : placed) {
+    memory.push_back(copy_to_device(ordinal, tensor.memory(), tensor.size()));
+    own.push_back(tensor.view(static_cast<char*>(memory.back().data())));
+    own.back().device_ordinal = ordinal;
   }
   const runtime::Stream stream(ordinal);
   options.stream = stream.get();
-  std::vector<runtime::TensorRef> given = tensors;
+  std::vector<runtime::TensorRef> given = own;
   if (shared) share_memory(kernel, given);
   kernel.launch(given, problem, options);
   stream.synchronize();
-  for (size_t i = 0; i < tensors.size(); ++i) {
-    if (!is_output(kernel, tensors[i])) continue;
-    size_t at = 0;  // whose memory it lies in: its own or an input's
-    while (tensors[at].data != given[i].data) ++at;
-    memory[at].download(host[i], bytes_of(tensors[i]), start_of(tensors[at], base_offset));
-  }
+  for (size_t i = 0; i < placed.size(); ++i)
+    if (shared || is_output(kernel, own[i]))
+      memory[i].download(placed[i].memory(), placed[i].size());
+  read_back(kernel, placed, own, given);
 }
 
-/// In memory that starts elsewhere than the caller's.
-void launch_on_copies(runtime::Kernel& kernel, std::vector<runtime::TensorRef> tensors, const runtime::Problem& problem,
-                      const runtime::LaunchOptions& options, int64_t base_offset, bool shared) {
-  constexpr int64_t alignment = 256;
-  std::vector<std::vector<char>> memory;
-  std::vector<void*> host;
-  for (runtime::TensorRef& tensor : tensors) {
-    const int64_t start = start_of(tensor, base_offset), bytes = bytes_of(tensor);
-    std::vector<char>& own = memory.emplace_back(alignment + start + bytes);
-    const int64_t aligned = -reinterpret_cast<std::uintptr_t>(own.data()) % alignment;
-    host.push_back(std::exchange(tensor.data, own.data() + aligned + start));
-    if (bytes > 0) std::memcpy(tensor.data, host.back(), bytes);
-  }
-  if (shared) share_memory(kernel, tensors);
-  kernel.launch(tensors, problem, options);
-  for (size_t i = 0; i < tensors.size(); ++i)
-    if (is_output(kernel, tensors[i])) std::memcpy(host[i], tensors[i].data, bytes_of(tensors[i]));
+/// In memory that starts elsewhere than the caller's, with strides of its own.
+void launch_on_copies(runtime::Kernel& kernel, const std::vector<PlacedTensor>& placed,
+                      const runtime::Problem& problem, const runtime::LaunchOptions& options, bool shared) {
+  std::vector<runtime::TensorRef> own;
+  for (const PlacedTensor& tensor : placed) own.push_back(tensor.view(tensor.memory()));
+  std::vector<runtime::TensorRef> given = own;
+  if (shared) share_memory(kernel, given);
+  kernel.launch(given, problem, options);
+  read_back(kernel, placed, own, given);
 }
 
 }  // namespace
@@ -99,12 +93,15 @@ void launch_on_host(runtime::Kernel& kernel, TensorBuffers& tensors, const runti
   runtime::check_offsets(problem);
   std::vector<runtime::TensorRef> refs;
   for (auto& [name, tensor] : tensors) refs.push_back(runtime::ref(name, tensor));
-  if (device_ordinal != on_emulator)
-    launch_on_device(kernel, std::move(refs), problem, device_ordinal, options, memory.base_offset, memory.shared);
-  else if (memory.base_offset > 0 || memory.shared)
-    launch_on_copies(kernel, std::move(refs), problem, options, memory.base_offset, memory.shared);
+  const bool device = device_ordinal != on_emulator;
+  if (!device && memory.base_offset == 0 && memory.strides == 0 && !memory.shared)
+    return kernel.launch(refs, problem, options);
+  std::vector<PlacedTensor> placed;
+  for (const runtime::TensorRef& tensor : refs) placed.emplace_back(kernel.manifest(), tensor, memory);
+  if (device)
+    launch_on_device(kernel, placed, problem, device_ordinal, options, memory.shared);
   else
-    kernel.launch(refs, problem, options);
+    launch_on_copies(kernel, placed, problem, options, memory.shared);
 }
 
 }  // namespace kdagen

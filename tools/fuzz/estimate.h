@@ -27,7 +27,12 @@ struct AxisMark {
   unsigned bit = 0;
   double extent = 1;
 };
+/// Rows for which one anchor by sub-chunk serves.
+inline constexpr double rows_of_subchunk = 16;
 inline constexpr unsigned rows_bit = 1, head_bit = 2, feature_bit = 4;
+
+/// The first exponential among the factors of a product, and whether its exponent varies from row to row.
+enum class Decay { none, of_tile, of_rows };
 
 struct Estimate {
   unsigned axes = 0;
@@ -37,6 +42,11 @@ struct Estimate {
   bool flat = false;  ///< elements may be equal by mathematics, so that rounding decides which is the largest
   Interval likely;    ///< where normal inputs put it
   Interval proven;    ///< what declared bounds promise
+  Decay decay = Decay::none;
+  double step = unbounded;  ///< most by which it changes inside a sub-chunk of rows, as sums promise
+
+  /// The same, as sums or bounds promise.
+  double change() const { return std::min(step, proven.high - proven.low); }
 
   Estimate() = default;
   Estimate(double x) : flat(true), likely{x, x}, proven{x, x} {}
@@ -72,6 +82,7 @@ inline Estimate joined(const Estimate& a, const Estimate& b) {
 inline Estimate mapped(Estimate a, const std::function<Interval(Interval)>& map) {
   a.likely = tidy(map(a.likely));
   a.proven = tidy(map(a.proven));
+  a.decay = Decay::none, a.step = unbounded;
   return a;
 }
 template <class Function>
@@ -106,26 +117,37 @@ inline Estimate kinked(Estimate a) {
 /// Exponents must be proven; 2^40 is more than any storage needs.
 inline Estimate exponential(Estimate a, double unit) {
   a.valid = a.valid && a.proven.size() * unit <= 40;
-  return rising(a, [&](double x) { return std::exp2(x * unit); });
+  a = rising(a, [&](double x) { return std::exp2(x * unit); });
+  a.decay = !a.tile ? Decay::none : a.axes & rows_bit ? Decay::of_rows : Decay::of_tile;
+  return a;
 }
 inline Estimate over(Estimate a, unsigned bits, bool removed) {
   a.valid = a.valid && (a.axes & bits) == bits;
   if (removed) a.axes &= ~bits;
+  a.decay = Decay::none, a.step = unbounded;
   return a;
 }
 
 }  // namespace estimates
 
 inline Estimate operator-(const Estimate& a) {
-  return estimates::mapped(a, [](Interval x) { return Interval{-x.high, -x.low}; });
+  Estimate result = estimates::mapped(a, [](Interval x) { return Interval{-x.high, -x.low}; });
+  result.decay = a.decay, result.step = a.step;
+  return result;
 }
 inline Estimate operator+(const Estimate& a, const Estimate& b) {
-  return estimates::combined(a, b,
-                             [](Interval x, Interval y) { return estimates::tidy({x.low + y.low, x.high + y.high}); });
+  Estimate result = estimates::combined(
+      a, b, [](Interval x, Interval y) { return estimates::tidy({x.low + y.low, x.high + y.high}); });
+  result.step = a.change() + b.change();
+  return result;
 }
 inline Estimate operator-(const Estimate& a, const Estimate& b) { return a + -b; }
 inline Estimate operator*(const Estimate& a, const Estimate& b) {
-  return estimates::by_corners(a, b, [](double x, double y) { return x * y; });
+  Estimate result = estimates::by_corners(a, b, [](double x, double y) { return x * y; });
+  result.decay = a.decay == Decay::none ? b.decay : a.decay;
+  if (a.axes == 0 && a.proven.low == a.proven.high) result.step = a.proven.size() * b.step;
+  if (b.axes == 0 && b.proven.low == b.proven.high) result.step = b.proven.size() * a.step;
+  return result;
 }
 inline Estimate operator/(const Estimate& a, Estimate b) {
   b.valid = b.valid && (b.likely.low > 0.05 || b.likely.high < -0.05);
@@ -196,9 +218,13 @@ inline Estimate select(const Truth& condition, const Estimate& a, const Estimate
   result.flat = all.flat;
   return result;
 }
-inline Estimate round(const Estimate& a, DType) { return a; }
+inline Estimate round(Estimate a, DType) {
+  a.decay = Decay::none, a.step = unbounded;
+  return a;
+}
 inline Estimate detach(Estimate a) {
   a.held = true;
+  a.decay = Decay::none;
   return a;
 }
 
@@ -246,8 +272,11 @@ inline Estimate cumsum(const Estimate& a, AxisMark axis, Scan scan = {}) {
   Estimate result = estimates::over(a, axis.bit, false);
   const Estimate whole = sum(a, axis);
   result.likely = whole.likely, result.proven = whole.proven;
-  if (!scan.exclusive) return result;
-  return estimates::mapped(result, [](Interval x) { return Interval{std::min(x.low, 0.0), std::max(x.high, 0.0)}; });
+  if (scan.exclusive)
+    result = estimates::mapped(
+        result, [](Interval x) { return Interval{std::min(x.low, 0.0), std::max(x.high, 0.0)}; });
+  if (!scan.reverse) result.step = rows_of_subchunk * (std::max(a.proven.high, 0.0) - std::min(a.proven.low, 0.0));
+  return result;
 }
 inline Estimate total(const Estimate& a, AxisMark axis) { return sum(a, axis); }
 inline Estimate last(const Estimate& a, AxisMark axis) { return estimates::over(a, axis.bit, true); }

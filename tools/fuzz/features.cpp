@@ -45,6 +45,7 @@ void add_uses(const Json& graph, std::set<std::string>& features) {
     features.insert("output " + axes_of(nodes[node]));
     features.insert("output " + output.at("dtype").get<std::string>());
     if (output.contains("unit")) features.insert("an output with a cotangent unit");
+    if (output.contains("anchor")) features.insert("an anchored output, " + output.at("anchor").get<std::string>());
     if (nodes[node].at("op") == "input") features.insert("an output that repeats an input");
     if (++outputs[node] > 1) features.insert("two outputs of one value");
   }
@@ -55,6 +56,16 @@ void add_uses(const Json& graph, std::set<std::string>& features) {
   if (scans[0] && scans[1]) features.insert("scans in both directions");
 }
 
+/// Of texts, which the evaluator has none of.
+void add_memory(const Sketch& sketch, std::set<std::string>& features) {
+  const CallersMemory& memory = sketch.memory;
+  if (memory.strides != 0) features.insert(memory.strides % 2 == 0 ? "gaps of 16 bytes" : "gaps of elements");
+  if (memory.strides != 0 && sketch.repeats) features.insert("strides of 0");
+  if (memory.base_offset != 0) features.insert("tensors off their alignment");
+  if (memory.shared) features.insert("outputs in the memory of inputs");
+  if (sketch.shape.packed && memory.offsets == runtime::OffsetType::i64) features.insert("64-bit offsets");
+}
+
 }  // namespace
 
 std::set<std::string> features_of(const Sketch& sketch) {
@@ -62,7 +73,12 @@ std::set<std::string> features_of(const Sketch& sketch) {
   const Json graph = Json::parse(sketch.graph());
   for (const Json& node : graph.at("nodes")) add_operation(node, features);
   add_uses(graph, features);
-  for (const auto& [key, value] : sketch.options) features.insert(key == "save" ? "saved values" : key + "=" + value);
+  for (const auto& [key, value] : sketch.options) {
+    const size_t point = key.find('.');
+    features.insert(key == "save"                 ? "saved values"
+                    : point != std::string::npos ? fmt::format("{}.NAME={}", key.substr(0, point), value)
+                                                 : key + "=" + value);
+  }
   const bool optional = std::any_of(sketch.tensors.begin(), sketch.tensors.end(),
                                     [](const TensorLine& line) { return line.absent.has_value(); });
   if (optional) features.insert(sketch.given_left_out ? "optional tensors left out" : "optional tensors given");
@@ -70,6 +86,7 @@ std::set<std::string> features_of(const Sketch& sketch) {
   if (sketch.shape.packed && std::count(sketch.shape.seqlens.begin(), sketch.shape.seqlens.end(), 0))
     features.insert("an empty sequence");
   if (sketch.shape.dead_rows > 0) features.insert("rows after the last sequence");
+  add_memory(sketch, features);
   return features;
 }
 

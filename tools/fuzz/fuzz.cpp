@@ -75,17 +75,18 @@ class Fuzzer {
     const Outcome found = outcome(sketch, seed);
     if (found.kind == Outcome::refused) ++report_.refused[wording(found.reason)];
     if (found.kind == Outcome::undecided) ++report_.undecided;
-    if (found.kind == Outcome::passed) count_passed(sketch);
+    if (found.kind == Outcome::passed) count_passed(sketch, found.schedules);
     if (found.kind == Outcome::failed) report_.failures.push_back(shrunk(drawn, found, seed));
   }
 
-  void count_passed(const Sketch& sketch) {
+  void count_passed(const Sketch& sketch, const std::set<std::string>& schedules) {
     ++report_.passed;
     report_.operations += int64_t(sketch.values.size());
     std::map<int, bool> seen;
     for (const ValueLine& line : sketch.values) seen[line.form] = true;
     for (const auto& [form, _] : seen) ++report_.forms[std::string(forms()[form].text)];
     for (const std::string& feature : features_of(sketch)) ++report_.features[feature];
+    for (const std::string& schedule : schedules) ++report_.features["schedule " + schedule];
   }
 
   Failure shrunk(const rc::Shrinkable<Recipe>& drawn, const Outcome& found, uint64_t seed) const {
@@ -96,7 +97,7 @@ class Fuzzer {
                            return smaller.kind == Outcome::failed && kind_of(smaller.reason) == kind_of(found.reason);
                          }).first;
     const Sketch sketch = sketch_of(small);
-    return {seed, found.reason, outcome(sketch, seed).reason, sketch.cpp(seed), sketch.check_arguments(seed)};
+    return {seed, found.reason, outcome(sketch, seed).reason, sketch.cpp(seed, request_.on), sketch.check_arguments(seed, request_.on)};
   }
 
   const FuzzRequest& request_;

@@ -16,7 +16,7 @@ rc::Gen<std::vector<T>> at_most(int length, rc::Gen<T> element) {
 }  // namespace
 
 rc::Gen<Recipe> recipes(int steps) {
-  return rc::gen::construct<Recipe>(rc::gen::container<std::vector<int>>(32, numbers()), at_most(8, genes()),
+  return rc::gen::construct<Recipe>(rc::gen::container<std::vector<int>>(48, numbers()), at_most(8, genes()),
                                     at_most(steps, genes()), at_most(7, genes()));
 }
 

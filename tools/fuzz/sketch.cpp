@@ -33,7 +33,7 @@ std::map<std::string, std::string> spec_options(const Sketch& sketch) {
 }
 
 Constant unit_of(const std::string& text, const Constant& scale) {
-  return text == "ln2" ? ln2 : text == "scale" ? scale : Constant(0.5);
+  return text == "ln2" ? ln2 : text == "scale" ? scale : text == "scale * ln2" ? scale * ln2 : Constant(0.5);
 }
 
 std::string tensor_text(const TensorLine& tensor) {
@@ -86,16 +86,20 @@ Spec Sketch::build(const Options& options) const {
     all.push_back(line.named ? s.let(name(int(all.size())), value) : value);
   }
   for (size_t i = 0; i < outputs.size(); ++i) {
-    Output& output = s.output(fmt::format("y{}", i), all[outputs[i].value]);
-    if (outputs[i].dtype) output.dtype(*outputs[i].dtype);
-    if (!outputs[i].unit.empty()) output.cotangent_unit(unit_of(outputs[i].unit, scale));
+    const OutputLine& line = outputs[i];
+    const Value value = all[line.value];
+    Output& output = s.output(
+        fmt::format("y{}", i), line.gate ? value * exp2(line.inverse ? -all[*line.gate] : all[*line.gate]) : value);
+    if (!line.anchor.empty()) output.anchor(line.anchor);
+    if (line.dtype) output.dtype(*line.dtype);
+    if (!line.unit.empty()) output.cotangent_unit(unit_of(line.unit, scale));
   }
   return s;
 }
 
 std::string Sketch::graph() const { return build(Options(spec_options(*this))).graph(); }
 
-std::string Sketch::check_arguments(uint64_t seed) const {
+std::string Sketch::check_arguments(uint64_t seed, const std::string& on) const {
   std::string text;
   for (const auto& [key, value] : options) text += fmt::format(" --set {}={}", key, value);
   if (shape.packed)
@@ -103,12 +107,19 @@ std::string Sketch::check_arguments(uint64_t seed) const {
                         shape.dead_rows > 0 ? fmt::format(" --unused-rows {}", shape.dead_rows) : "");
   else
     text += fmt::format(" --tokens {} --batch {}", shape.seqlens.front(), shape.batch);
-  return text.substr(text.empty() ? 0 : 1) + fmt::format(" --heads {} --seed {}", shape.heads, seed);
+  text += fmt::format(" --heads {} --seed {}", shape.heads, seed);
+  if (on != "cpu") {
+    text += " --on " + on;
+    if (memory.base_offset != 0) text += fmt::format(" --base-offset {}", memory.base_offset);
+    if (memory.strides != 0) text += fmt::format(" --strides {}", memory.strides);
+    if (shape.packed && memory.offsets == runtime::OffsetType::i64) text += " --cu-seqlens i64";
+  }
+  return text.substr(1);
 }
 
-std::string Sketch::cpp(uint64_t seed) const {
+std::string Sketch::cpp(uint64_t seed, const std::string& on) const {
   std::string text = fmt::format("// kdagen check fuzz.cpp {}\n#include <kdagen/kdagen.h>\nusing namespace kdagen;\n\n",
-                                 check_arguments(seed));
+                                 check_arguments(seed, on));
   text +=
       "static Spec fuzz(const Options& o) {\n  Spec s(\"fuzz\", \"a random spec\", o);\n"
       "  Axis t = s.rows(\"t\"), h = s.heads(\"h\"), d = s.features(\"d\");\n";
@@ -147,9 +158,13 @@ std::string Sketch::cpp(uint64_t seed) const {
     text += fmt::format("  Value {} = {};\n", own, expression);
   }
   for (size_t i = 0; i < outputs.size(); ++i) {
-    text += fmt::format("  s.output(\"y{}\", {})", i, name(outputs[i].value));
-    if (outputs[i].dtype) text += fmt::format(".dtype({})", dtype_name(*outputs[i].dtype));
-    if (!outputs[i].unit.empty()) text += fmt::format(".cotangent_unit({})", outputs[i].unit);
+    const OutputLine& line = outputs[i];
+    text += fmt::format("  s.output(\"y{}\", {}", i, name(line.value));
+    if (line.gate) text += fmt::format(" * exp2({}{})", line.inverse ? "-" : "", name(*line.gate));
+    text += ")";
+    if (!line.anchor.empty()) text += fmt::format(".anchor(\"{}\")", line.anchor);
+    if (line.dtype) text += fmt::format(".dtype({})", dtype_name(*line.dtype));
+    if (!line.unit.empty()) text += fmt::format(".cotangent_unit({})", line.unit);
     text += ";\n";
   }
   return text + "  return s;\n}\nKDAGEN_SPEC(fuzz, fuzz)\n";

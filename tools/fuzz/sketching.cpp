@@ -3,10 +3,12 @@
 // exponents provable, and no comparison sits on a kink.
 #include <algorithm>
 #include <cmath>
-#include <set>
+#include <tuple>
+#include <utility>
 
 #include <fmt/format.h>
 
+#include "codegen/analysis/anchors.h"
 #include "tools/fuzz/sketch.h"
 
 namespace kdagen::fuzz {
@@ -16,6 +18,7 @@ namespace {
 constexpr double likely_input = 5, likely_param = 2;
 /// A value larger than the first is scaled by a power of two to at most the second.
 constexpr double too_large = 2048, large = 8;
+static_assert(rows_of_subchunk == subchunk_rows);
 
 template <class T, size_t count>
 T pick(const T (&choices)[count], int number) {
@@ -29,15 +32,18 @@ class Sketcher {
   Sketch sketch() {
     choose_sizes();
     choose_storage();
+    choose_schedule();
+    choose_memory();
     for (const Gene& gene : recipe_.tensors) add_tensor(gene);
     if (!has_input()) add_tensor({});
     const std::vector<int>& menu = weighted_forms(next_setting() % 3 == 2);
     for (const Gene& gene : recipe_.steps) add_value(gene, menu);
     for (const Gene& gene : recipe_.outputs) add_output(gene);
     if (result_.outputs.empty()) add_output({});
-    if (result_.outputs.empty()) result_.outputs.push_back({first_input(), {}, ""});
+    if (result_.outputs.empty()) result_.outputs.emplace_back().value = first_input();
     drop_unused();
     choose_saved();
+    move_dtypes_to_options();
     return std::move(result_);
   }
 
@@ -51,12 +57,17 @@ class Sketcher {
 
   void choose_sizes() {
     constexpr int dims[] = {16, 16, 16, 24, 32, 20, 64, 100}, chunks[] = {8, 8, 16, 16, 24, 32};
+    constexpr std::pair<int, int> shipped[] = {{16, 128}, {64, 128}, {32, 128}, {64, 256},
+                                               {16, 256}, {64, 64},  {32, 256}, {128, 32}};  // chunk, dim
     Shape& shape = result_.shape;
     shape.dim = pick(dims, next_setting()), shape.chunk = pick(chunks, next_setting());
+    const int size = next_setting();
+    const bool large = size % 8 == 7;
+    if (large) std::tie(shape.chunk, shape.dim) = pick(shipped, size / 8);
     result_.options["dim"] = std::to_string(shape.dim);
     result_.options["chunk"] = std::to_string(shape.chunk);
     constexpr int heads[] = {1, 2, 1, 3};
-    shape.heads = pick(heads, next_setting());
+    shape.heads = large ? 1 + next_setting() % 2 : pick(heads, next_setting());
     const int lengths = next_setting();
     shape.packed = lengths % 4 != 0;
     if (!shape.packed) {
@@ -65,7 +76,7 @@ class Sketcher {
       return;
     }
     shape.seqlens.clear();
-    for (int i = 0; i < 1 + lengths / 4 % 4; ++i) {
+    for (int i = 0; i < 1 + lengths / 4 % (large ? 2 : 4); ++i) {
       const int number = next_setting();
       shape.seqlens.push_back(number % 8 == 7 ? 0 : number % 8 == 6 ? shape.chunk : 1 + number % (shape.chunk + 7));
     }
@@ -83,6 +94,35 @@ class Sketcher {
     set("operands", {"", "exact", "rounded", ""});
     set("scan", {"", "", "fixed", "float"});
     result_.given_left_out = next_setting() % 2 == 1;
+  }
+
+  /// Keys as they come; those that do not fit a pass are left out there.
+  void wish(const char* key, std::initializer_list<int> values) {
+    const int number = next_setting();
+    if (number % 2 == 1)
+      result_.schedule.push_back(fmt::format("{}={}", key, values.begin()[size_t(number / 2) % values.size()]));
+  }
+  void choose_schedule() {
+    if (next_setting() % 8 == 7) {
+      result_.schedule = {"baseline"};
+      return;
+    }
+    wish("threads", {128, 32, 64, 256, 512, 1024});
+    wish("tiles_per_block", {1, 2, 4, 8, 16, 24});
+    wish("min_blocks", {1, 2, 3, 4, 6, 8, 0});
+    wish("heads_fastest", {0, 1});
+    wish("stages", {0, 1, 2, 3, 4, 8});
+  }
+
+  void choose_memory() {
+    CallersMemory& memory = result_.memory;
+    if (next_setting() % 2 == 1) memory.offsets = runtime::OffsetType::i64;
+    constexpr int base_offsets[] = {0, 0, 0, 2, 0, 24, 0, 16};
+    memory.base_offset = pick(base_offsets, next_setting());
+    const int strides = next_setting();
+    if (strides % 4 != 0) memory.strides = strides % 4 == 3 ? uint64_t(strides) : 2 * uint64_t(strides);
+    memory.shared = next_setting() % 4 == 3;
+    result_.repeats = next_setting() % 2 == 1;
   }
 
   bool has_input() const {
@@ -104,6 +144,7 @@ class Sketcher {
     line.is_param = !(line.axes & rows_bit);
     line.name = fmt::format("{}{}", line.is_param ? "p" : line.axes == row ? "r" : "x", result_.tensors.size());
     if (!line.is_param && gene.a % 3 == 2) line.dtype = pick({f32, bf16, fp16, f32}, gene.a / 3);
+    line.dtype_option = line.dtype && gene.detail % 2 == 1;
     if (gene.b % 8 == 7) line.absent = pick({0.0, 1.0, -0.5, 0.25}, gene.b / 8);
     if (gene.c % 4 == 3) line.bounds = pick(bounds, gene.c / 4);
     if (line.bounds && line.absent) line.absent = line.bounds->low;
@@ -186,17 +227,51 @@ class Sketcher {
   void add_output(const Gene& gene) {
     OutputLine line;
     line.value = operand(gene.a);
-    const Estimate& estimate = estimates_[line.value];
+    if (gene.what % 4 == 3) choose_anchor(gene.what / 4, line);
+    Estimate estimate = estimates_[line.value];
+    if (line.gate) estimate = estimates::joined(estimate, estimates_[*line.gate]);
     if (!estimate.tile || !(estimate.axes & head_bit)) return;
+    const std::string name = fmt::format("y{}", result_.outputs.size());
     if (gene.b % 4 == 3) line.dtype = pick({f32, bf16, f32, fp16}, gene.b / 4);
-    if (gene.c % 8 == 7) line.unit = pick({"ln2", "scale", "0.5"}, gene.c / 8);
+    const bool fp16_storage = line.dtype ? *line.dtype == fp16 : result_.options["out"] == "fp16";
+    if (!line.anchor.empty() && fp16_storage) line.dtype = bf16;  // 2^58 is not to be stored as fp16
+    if (line.dtype && gene.b / 16 % 2 == 1) {
+      result_.options["out." + name] = dtype_name(*line.dtype);
+      line.dtype.reset();
+    }
+    if (gene.c % 8 == 7) line.unit = pick({"ln2", "scale", "0.5", "scale * ln2"}, gene.c / 8);
+    if (gene.detail % 4 == 3) result_.options["upstream." + name] = pick({"bf16", "f32", "fp16row"}, gene.detail / 4);
     result_.outputs.push_back(line);
+  }
+
+  /// A gate beside the value, whose exponential alone need not be a float; else an exponential that the value has.
+  void choose_anchor(int number, OutputLine& line) {
+    constexpr double most = 110;  // the range of an exponent, so that what is stored has room on both sides
+    const bool by_subchunk = number % 2 == 1 && result_.shape.chunk > subchunk_rows;
+    std::vector<int> gates;
+    for (int i = int(estimates_.size()) - 1; i >= int(result_.tensors.size()); --i) {
+      const Estimate& estimate = estimates_[i];
+      const double range = by_subchunk ? estimate.change() : estimate.proven.high - estimate.proven.low;
+      if (estimate.tile && (estimate.axes & rows_bit) && range > 0 && range <= most) gates.push_back(i);
+    }
+    const Decay decay = estimates_[line.value].decay;
+    const bool has_decay = decay == Decay::of_rows || (decay == Decay::of_tile && !by_subchunk);
+    if (!gates.empty() && decay == Decay::none) {
+      line.gate = gates[size_t(number / 4) % gates.size()];
+      line.inverse = number / 2 % 2 == 1;
+    } else if (!has_decay) {
+      return;
+    }
+    line.anchor = by_subchunk ? "subchunk" : "static";
   }
 
   void drop_unused() {
     const int tensors = int(result_.tensors.size());
     std::vector<char> used(estimates_.size(), 0);
-    for (const OutputLine& output : result_.outputs) used[output.value] = 1;
+    for (const OutputLine& output : result_.outputs) {
+      used[output.value] = 1;
+      if (output.gate) used[*output.gate] = 1;
+    }
     constexpr char names[] = {'a', 'b', 'c', 'g', 'p'};
     for (int i = int(result_.values.size()) - 1; i >= 0; --i) {
       ValueLine& line = result_.values[i];
@@ -221,7 +296,10 @@ class Sketcher {
       kept_values.push_back(line);
     }
     result_.tensors = kept_tensors, result_.values = kept_values, estimates_ = kept_estimates;
-    for (OutputLine& output : result_.outputs) output.value = moved[output.value];
+    for (OutputLine& output : result_.outputs) {
+      output.value = moved[output.value];
+      if (output.gate) output.gate = moved[*output.gate];
+    }
   }
 
   /// Values that the forward writes and the backward reads.
@@ -235,6 +313,12 @@ class Sketcher {
       saved += (saved.empty() ? "" : ",") + result_.name(tensors + int(i));
       if (next_setting() % 2 == 0) return;
     }
+  }
+
+  /// Of the tensors that are still there.
+  void move_dtypes_to_options() {
+    for (TensorLine& line : result_.tensors)
+      if (line.dtype_option) result_.options["dtype." + line.name] = dtype_name(*std::exchange(line.dtype, {}));
   }
 
   const Recipe& recipe_;

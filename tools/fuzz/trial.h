@@ -4,6 +4,7 @@
 #pragma once
 #include <cstdint>
 #include <functional>
+#include <set>
 #include <string>
 
 #include "tools/fuzz/sketch.h"
@@ -19,8 +20,9 @@ struct TrialOptions {
 
 struct Outcome {
   enum Kind { passed, refused, undecided, failed } kind = passed;
-  std::string reason;  ///< why it was refused, or what is wrong. Undecided: rounding decides a comparison on which
+  std::string reason{};  ///< why it was refused, or what is wrong. Undecided: rounding decides a comparison on which
                        ///< everything depends, so that the error analysis bounds nothing
+  std::set<std::string> schedules{};  ///< passed: what its texts were scheduled by, each KEY=VALUE
 };
 
 /// Errors of the toolchain pass through.
