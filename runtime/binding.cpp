@@ -122,12 +122,15 @@ bool fits_vectors(const BoundTensor& bound) {
   return multiple(bound.view.base);
 }
 
+bool has_map(const Manifest& manifest, const std::string& tensor) {
+  return std::any_of(manifest.arguments.begin(), manifest.arguments.end(), [&](const ArgumentInfo& argument) {
+    return argument.kind == ArgumentKind::tensor_map && argument.tensor == tensor;
+  });
+}
+
 /// A tensor map knows dimensions that move on, by less than 2^40 bytes: a view that repeats its elements has none.
 bool fits_map(const Manifest& manifest, const BoundTensor& bound) {
-  const auto is_its_map = [&](const ArgumentInfo& argument) {
-    return argument.kind == ArgumentKind::tensor_map && argument.tensor == bound.info->name;
-  };
-  if (!bound.present || std::none_of(manifest.arguments.begin(), manifest.arguments.end(), is_its_map)) return true;
+  if (!bound.present || !has_map(manifest, bound.info->name)) return true;
   for (std::size_t i = 0; i < bound.view.shape.size(); ++i) {
     const std::int64_t stride = bound.view.strides[i];
     if (bound.view.shape[i] > 1 && (stride == 0 || stride >> 40)) return false;
@@ -172,6 +175,17 @@ void check_aliasing(const Manifest& manifest, const Problem& problem, const Bind
       throw UsageError(fmt::format("tensor \"{}\" of {} is written, but shares memory with cu_seqlens", out.info->name,
                                    manifest.kernel));
   }
+}
+
+/// The box of a sequence's last rows goes on behind them, and rows behind the last sequence are cleared in every output:
+/// one block would clear what the box of another one reads.
+bool clears_under_map(const Manifest& manifest, const Problem& problem, const Binding& binding) {
+  return problem.packed() && std::any_of(binding.tensors.begin(), binding.tensors.end(), [&](const BoundTensor& out) {
+           if (!out.present || out.info->may_alias.empty() || !has_map(manifest, out.info->may_alias)) return false;
+           return std::any_of(binding.tensors.begin(), binding.tensors.end(), [&](const BoundTensor& in) {
+             return in.present && in.info->name == out.info->may_alias && in.view.base == out.view.base;
+           });
+         });
 }
 
 bool holds(When when, const Problem& problem) {
@@ -224,6 +238,7 @@ Binding bind_tensors(const Manifest& manifest, const Problem& problem, const std
     return fits_vectors(bound) && fits_map(manifest, bound);
   });
   check_aliasing(manifest, problem, binding);
+  binding.aligned = binding.aligned && !clears_under_map(manifest, problem, binding);
   return binding;
 }
 

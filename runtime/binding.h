@@ -26,7 +26,9 @@ struct BoundTensor {
 
 struct Binding {
   std::vector<BoundTensor> tensors;  ///< in the manifest's order
-  bool aligned = false;     ///< pointers and strides fit every vector_bytes and tensor map: `entry`, else `entry_any`
+  /// Pointers and strides fit every vector_bytes and tensor map: `entry`. Else `entry_any`, as for a packed call with an
+  /// output in the memory of an input that has a map.
+  bool aligned = false;
   int device_ordinal = -1;  ///< of all tensors; -1 for host memory
 };
 

@@ -174,6 +174,9 @@ TEST(Check, TheCallersMemoryDecidesWhatRuns) {
   EXPECT_TRUE(passes_without(any, {}));
   EXPECT_FALSE(passes_without(any, {OffsetType::i32, 2}));
   EXPECT_TRUE(passes_without(nothing, {OffsetType::i64, 2}));
+  EXPECT_TRUE(passes_without(any, {.strides = 2}));  // gaps of 16 bytes
+  EXPECT_FALSE(passes_without(any, {.strides = 1}));
+  EXPECT_TRUE(passes_without(nothing, {.strides = 1}));
   EXPECT_TRUE(passes_without(tables_with(When::packed_i32), {OffsetType::i32, 0}));
   EXPECT_FALSE(passes_without(tables_with(When::packed_i32), {OffsetType::i64, 0}));
   EXPECT_FALSE(passes_without(tables_with(When::packed_i64), {OffsetType::i32, 0}));

@@ -9,19 +9,20 @@
 namespace kdagen {
 namespace {
 
-/// A whole check, of a spec with inputs and outputs in `dtype`, in the evaluator or of its texts on the emulator.
+/// A whole check, of a spec with inputs and outputs in `dtype`, in the evaluator or of its texts on the emulator, called
+/// with `memory`.
 CheckReport checked(const test::Body& body, const std::string& dtype, std::map<std::string, std::string> options = {},
-                    const std::string& on = "cpu") {
+                    const std::string& on = "cpu", CallersMemory memory = {}) {
   CheckRequest request;
   request.options = take_compile_options(options);
   request.options.grads = "f32";
   options.insert({{"dim", "16"}, {"chunk", "8"}, {"dtype", dtype}, {"out", dtype}});
   request.graph = test::graph_of(body, options);
-  request.shape = check_shape(std::nullopt, {1, 9, 0, 4, 24}, std::nullopt, 2);
+  request.shape = check_shape(std::nullopt, {1, 9, 0, 4, 24}, std::nullopt, 2, 12);
   request.on = on;
-  request.emit = [](Compilation& compilation) {
+  request.emit = [memory](Compilation& compilation) {
     const emit::Emitted emitted = emit_kernel(compilation, "sm_90");
-    return emitted_subject(runtime::make_emulated_kernel(emitted.text, emitted.manifest), -1);
+    return emitted_subject(runtime::make_emulated_kernel(emitted.text, emitted.manifest), -1, 2, memory);
   };
   return run_check(request);
 }
@@ -291,6 +292,18 @@ TEST(FoundByRandomSpecs, ThreeOutputsRepeatAnInput) {
         for (const char* name : {"y0", "y1", "y2"}) s.output(name, x).dtype(f32);
       },
       "f32", {}, "emulator");
+  EXPECT_TRUE(report.pass()) << to_text(report);
+}
+
+// A box of the last sequence's rows holds rows behind it, which another block clears in an output of the same memory.
+TEST(FoundByRandomSpecs, AnOutputInTheMemoryOfItsInput) {
+  const CheckReport report = checked(
+      [](Spec& s, const Options&, Axis t, Axis h, Axis d) {
+        Value x = s.input("x", {t, h, d});
+        s.output("y", x);
+        s.output("z", x * x);
+      },
+      "bf16", {}, "emulator", {.shared = true});
   EXPECT_TRUE(report.pass()) << to_text(report);
 }
 

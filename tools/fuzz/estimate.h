@@ -31,8 +31,8 @@ struct AxisMark {
 inline constexpr double rows_of_subchunk = 16;
 inline constexpr unsigned rows_bit = 1, head_bit = 2, feature_bit = 4;
 
-/// The first exponential among the factors of a product, and whether its exponent varies from row to row.
-enum class Decay { none, of_tile, of_rows };
+/// The first exponential, of base 2, among the factors of a product, and whether its exponent varies from row to row.
+enum class Decay { none, without_rows, of_rows };
 
 struct Estimate {
   unsigned axes = 0;
@@ -117,9 +117,7 @@ inline Estimate kinked(Estimate a) {
 /// Exponents must be proven; 2^40 is more than any storage needs.
 inline Estimate exponential(Estimate a, double unit) {
   a.valid = a.valid && a.proven.size() * unit <= 40;
-  a = rising(a, [&](double x) { return std::exp2(x * unit); });
-  a.decay = !a.tile ? Decay::none : a.axes & rows_bit ? Decay::of_rows : Decay::of_tile;
-  return a;
+  return rising(a, [&](double x) { return std::exp2(x * unit); });
 }
 inline Estimate over(Estimate a, unsigned bits, bool removed) {
   a.valid = a.valid && (a.axes & bits) == bits;
@@ -157,7 +155,11 @@ inline Estimate operator/(const Estimate& a, Estimate b) {
   });
 }
 
-inline Estimate exp2(const Estimate& a) { return estimates::exponential(a, 1); }
+inline Estimate exp2(const Estimate& a) {
+  Estimate result = estimates::exponential(a, 1);
+  result.decay = a.axes & rows_bit ? Decay::of_rows : Decay::without_rows;
+  return result;
+}
 inline Estimate exp(const Estimate& a) { return estimates::exponential(a, log2e.value()); }
 inline Estimate log(const Estimate& a) {
   return estimates::rising_from(0.02, a, [](double x) { return std::log(x); });

@@ -255,7 +255,7 @@ class Sketcher {
       if (estimate.tile && (estimate.axes & rows_bit) && range > 0 && range <= most) gates.push_back(i);
     }
     const Decay decay = estimates_[line.value].decay;
-    const bool has_decay = decay == Decay::of_rows || (decay == Decay::of_tile && !by_subchunk);
+    const bool has_decay = decay == Decay::of_rows || (decay == Decay::without_rows && !by_subchunk);
     if (!gates.empty() && decay == Decay::none) {
       line.gate = gates[size_t(number / 4) % gates.size()];
       line.inverse = number / 2 % 2 == 1;

@@ -61,6 +61,7 @@ class Trial {
       Compilation compilation(request_.graph, direction, request_.options);
       compilation.kernel(Stage::rewritten);
       compilation.require_ranges();
+      if (options_.on != "cpu") schedule_figures(compilation, arch_, "default");  // shared memory may not be enough
     }
     if (options_.on == "cpu") return;
     request_.given_text = true;  // one text a pass: gradients in the storage asked for
