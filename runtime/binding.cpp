@@ -177,8 +177,8 @@ void check_aliasing(const Manifest& manifest, const Problem& problem, const Bind
   }
 }
 
-/// The box of a sequence's last rows goes on behind them, and rows behind the last sequence are cleared in every output:
-/// one block would clear what the box of another one reads.
+/// The box of a sequence's last rows goes on behind them, and rows behind the last sequence are cleared in every
+/// output: one block would clear what the box of another one reads.
 bool clears_under_map(const Manifest& manifest, const Problem& problem, const Binding& binding) {
   return problem.packed() && std::any_of(binding.tensors.begin(), binding.tensors.end(), [&](const BoundTensor& out) {
            if (!out.present || out.info->may_alias.empty() || !has_map(manifest, out.info->may_alias)) return false;

@@ -26,8 +26,8 @@ struct BoundTensor {
 
 struct Binding {
   std::vector<BoundTensor> tensors;  ///< in the manifest's order
-  /// Pointers and strides fit every vector_bytes and tensor map: `entry`. Else `entry_any`, as for a packed call with an
-  /// output in the memory of an input that has a map.
+  /// Pointers and strides fit every vector_bytes and tensor map: `entry`. Else `entry_any`, as for a packed call with
+  /// an output in the memory of an input that has a map.
   bool aligned = false;
   int device_ordinal = -1;  ///< of all tensors; -1 for host memory
 };

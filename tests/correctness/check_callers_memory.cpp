@@ -42,9 +42,9 @@ float* element(const runtime::TensorRef& tensor, int64_t t, int64_t h, int64_t d
 /// y = x, both [1, 6, 3, 16] of f32; x is `fill` of token, head and feature.
 TensorBuffers launched(const std::function<double(int, int, int)>& fill, const CallersMemory& memory,
                        std::function<void(Tensors&)> body) {
-  EmulatedProgram program([](Spec& s, const Options&, Axis t, Axis h,
-                             Axis d) { s.output("y", s.input("x", {t, h, d})); },
-                          testing::with(testing::float_tensors, {{"dim", "16"}, {"chunk", "8"}}));
+  EmulatedProgram program(
+      [](Spec& s, const Options&, Axis t, Axis h, Axis d) { s.output("y", s.input("x", {t, h, d})); },
+      testing::with(testing::float_tensors, {{"dim", "16"}, {"chunk", "8"}}));
   Recorder kernel(program.emit(Pass::fwd), std::move(body));
   TensorBuffers buffers;
   const runtime::Dims shape{1, 6, 3, 16};

@@ -9,8 +9,8 @@
 namespace kdagen {
 namespace {
 
-/// A whole check, of a spec with inputs and outputs in `dtype`, in the evaluator or of its texts on the emulator, called
-/// with `memory`.
+/// A whole check, of a spec with inputs and outputs in `dtype`, in the evaluator or of its texts on the emulator,
+/// called with `memory`.
 CheckReport checked(const test::Body& body, const std::string& dtype, std::map<std::string, std::string> options = {},
                     const std::string& on = "cpu", CallersMemory memory = {}) {
   CheckRequest request;

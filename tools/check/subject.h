@@ -24,10 +24,9 @@ std::unique_ptr<Subject> evaluated_subject(kda::KernelOp kernel);
 
 /// An emitted text on the emulator (device_ordinal -1) or a CUDA device, called with `memory`. The first run happens
 /// `orders` times, on the emulator each time in another order of threads, every second time in memory unlike it:
-/// unaligned tensors (or aligned ones), with gaps (or dense), 64-bit offsets (or 32-bit ones), outputs that repeat an input
-/// in its memory;
-/// CheckError when a bit differs, or with the emulator's reports of a faulty text. Output buffers are filled with NaN
-/// before each run.
+/// unaligned tensors (or aligned ones), with gaps (or dense), 64-bit offsets (or 32-bit ones), outputs that repeat an
+/// input in its memory; CheckError when a bit differs, or with the emulator's reports of a faulty text. Output buffers
+/// are filled with NaN before each run.
 std::unique_ptr<Subject> emitted_subject(std::unique_ptr<runtime::Kernel> kernel, int device_ordinal,
                                          unsigned orders = 2, CallersMemory memory = {});
 

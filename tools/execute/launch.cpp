@@ -69,14 +69,13 @@ void launch_on_device(runtime::Kernel& kernel, const std::vector<PlacedTensor>& 
   kernel.launch(given, problem, options);
   stream.synchronize();
   for (size_t i = 0; i < placed.size(); ++i)
-    if (shared || is_output(kernel, own[i]))
-      memory[i].download(placed[i].memory(), placed[i].size());
+    if (shared || is_output(kernel, own[i])) memory[i].download(placed[i].memory(), placed[i].size());
   read_back(kernel, placed, own, given);
 }
 
 /// In memory that starts elsewhere than the caller's, with strides of its own.
-void launch_on_copies(runtime::Kernel& kernel, const std::vector<PlacedTensor>& placed,
-                      const runtime::Problem& problem, const runtime::LaunchOptions& options, bool shared) {
+void launch_on_copies(runtime::Kernel& kernel, const std::vector<PlacedTensor>& placed, const runtime::Problem& problem,
+                      const runtime::LaunchOptions& options, bool shared) {
   std::vector<runtime::TensorRef> own;
   for (const PlacedTensor& tensor : placed) own.push_back(tensor.view(tensor.memory()));
   std::vector<runtime::TensorRef> given = own;

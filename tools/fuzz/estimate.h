@@ -275,8 +275,8 @@ inline Estimate cumsum(const Estimate& a, AxisMark axis, Scan scan = {}) {
   const Estimate whole = sum(a, axis);
   result.likely = whole.likely, result.proven = whole.proven;
   if (scan.exclusive)
-    result = estimates::mapped(
-        result, [](Interval x) { return Interval{std::min(x.low, 0.0), std::max(x.high, 0.0)}; });
+    result =
+        estimates::mapped(result, [](Interval x) { return Interval{std::min(x.low, 0.0), std::max(x.high, 0.0)}; });
   if (!scan.reverse) result.step = rows_of_subchunk * (std::max(a.proven.high, 0.0) - std::min(a.proven.low, 0.0));
   return result;
 }

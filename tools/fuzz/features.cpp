@@ -75,7 +75,7 @@ std::set<std::string> features_of(const Sketch& sketch) {
   add_uses(graph, features);
   for (const auto& [key, value] : sketch.options) {
     const size_t point = key.find('.');
-    features.insert(key == "save"                 ? "saved values"
+    features.insert(key == "save"                ? "saved values"
                     : point != std::string::npos ? fmt::format("{}.NAME={}", key.substr(0, point), value)
                                                  : key + "=" + value);
   }

@@ -97,7 +97,8 @@ class Fuzzer {
                            return smaller.kind == Outcome::failed && kind_of(smaller.reason) == kind_of(found.reason);
                          }).first;
     const Sketch sketch = sketch_of(small);
-    return {seed, found.reason, outcome(sketch, seed).reason, sketch.cpp(seed, request_.on), sketch.check_arguments(seed, request_.on)};
+    return {seed, found.reason, outcome(sketch, seed).reason, sketch.cpp(seed, request_.on),
+            sketch.check_arguments(seed, request_.on)};
   }
 
   const FuzzRequest& request_;

@@ -21,7 +21,7 @@ struct TrialOptions {
 struct Outcome {
   enum Kind { passed, refused, undecided, failed } kind = passed;
   std::string reason{};  ///< why it was refused, or what is wrong. Undecided: rounding decides a comparison on which
-                       ///< everything depends, so that the error analysis bounds nothing
+                         ///< everything depends, so that the error analysis bounds nothing
   std::set<std::string> schedules{};  ///< passed: what its texts were scheduled by, each KEY=VALUE
 };
 
