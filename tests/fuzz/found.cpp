@@ -303,7 +303,7 @@ TEST(FoundByRandomSpecs, AnOutputInTheMemoryOfItsInput) {
         s.output("y", x);
         s.output("z", x * x);
       },
-      "bf16", {}, "emulator", {.shared = true});
+      "bf16", {{"chunk", "32"}, {"schedule", "tiles_per_block=1"}}, "emulator", {.shared = true});
   EXPECT_TRUE(report.pass()) << to_text(report);
 }
 
