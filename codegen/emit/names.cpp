@@ -2,230 +2,18 @@
 #include "codegen/emit/names.h"
 
 #include <cctype>
-#include <regex>
 
 #include <fmt/format.h>
 
+#include "codegen/emit/manifest.h"
+#include "codegen/emit/reserved_words.h"
 #include "codegen/explain/invented_names.h"
-#include "runtime/embedded.h"
 
 using namespace kdagen::kda;
 using namespace kdagen::schedule;
 
 namespace kdagen::emit {
 namespace {
-
-/// Words that mean something to C++, CUDA, or the emitted text itself; see also prelude_names.
-const char* const kReserved[] = {"alignas",
-                                 "alignof",
-                                 "and",
-                                 "asm",
-                                 "auto",
-                                 "bool",
-                                 "break",
-                                 "case",
-                                 "catch",
-                                 "char",
-                                 "class",
-                                 "const",
-                                 "constexpr",
-                                 "continue",
-                                 "default",
-                                 "delete",
-                                 "do",
-                                 "double",
-                                 "else",
-                                 "enum",
-                                 "explicit",
-                                 "export",
-                                 "extern",
-                                 "false",
-                                 "float",
-                                 "for",
-                                 "friend",
-                                 "goto",
-                                 "if",
-                                 "inline",
-                                 "int",
-                                 "long",
-                                 "mutable",
-                                 "namespace",
-                                 "new",
-                                 "not",
-                                 "nullptr",
-                                 "operator",
-                                 "or",
-                                 "private",
-                                 "protected",
-                                 "public",
-                                 "register",
-                                 "requires",
-                                 "return",
-                                 "short",
-                                 "signed",
-                                 "sizeof",
-                                 "static",
-                                 "struct",
-                                 "switch",
-                                 "template",
-                                 "this",
-                                 "throw",
-                                 "true",
-                                 "try",
-                                 "typedef",
-                                 "typename",
-                                 "union",
-                                 "unsigned",
-                                 "using",
-                                 "virtual",
-                                 "void",
-                                 "volatile",
-                                 "while",
-                                 "xor",
-                                 "concept",
-                                 "co_await",
-                                 "abs",
-                                 "exp",
-                                 "exp2",
-                                 "log",
-                                 "log1p",
-                                 "log2",
-                                 "sqrt",
-                                 "rsqrt",
-                                 "tanh",
-                                 "pow",
-                                 "min",
-                                 "max",
-                                 "fma",
-                                 "expf",
-                                 "exp2f",
-                                 "logf",
-                                 "log1pf",
-                                 "sqrtf",
-                                 "tanhf",
-                                 "powf",
-                                 "fmaf",
-                                 "fabsf",
-                                 "fminf",
-                                 "fmaxf",
-                                 "half",
-                                 "bf16",
-                                 "fp16",
-                                 "main",
-                                 "largest_float",
-                                 "NULL",
-                                 "isnan",
-                                 "signbit",
-                                 "threadIdx",
-                                 "blockIdx",
-                                 "blockDim",
-                                 "gridDim",
-                                 "warpSize",
-                                 "Rows",
-                                 "Tiles",
-                                 "Tile",
-                                 "Arguments",
-                                 "arguments",
-                                 "aligned",
-                                 "shared",
-                                 "tile",
-                                 "number",
-                                 "head",
-                                 "group",
-                                 "segment",
-                                 "row",
-                                 "lane",
-                                 "column",
-                                 "block",
-                                 "step",
-                                 "step_row",
-                                 "first_row",
-                                 "rows_here",
-                                 "place",
-                                 "own_row",
-                                 "own_tile",
-                                 "owned",
-                                 "i",
-                                 "b",
-                                 "load_row",
-                                 "store_row",
-                                 "row_sum",
-                                 "row_dot",
-                                 "row_inverse_norm",
-                                 "row_inverse_norm_to_zero",
-                                 "row_max",
-                                 "column_of",
-                                 "column_numbers",
-                                 "ColumnNumbers",
-                                 "numbers",
-                                 "slot",
-                                 "phase",
-                                 "operands",
-                                 "arrivals",
-                                 "slots",
-                                 "record",
-                                 "unit",
-                                 "after",
-                                 "here",
-                                 "next",
-                                 "made",
-                                 "where",
-                                 "before",
-                                 "begin",
-                                 "groups",
-                                 "heads",
-                                 "head_number",
-                                 "group_number",
-                                 "last_segment",
-                                 "first",
-                                 "last",
-                                 "end",
-                                 "used",
-                                 "used_end",
-                                 "which",
-                                 "width",
-                                 "results",
-                                 "first_term",
-                                 "sequence_start",
-                                 "first_tile",
-                                 "zeros",
-                                 "part",
-                                 "parts",
-                                 "term",
-                                 "terms",
-                                 "sum",
-                                 "index",
-                                 "y0",
-                                 "y1",
-                                 "j0",
-                                 "j1",
-                                 "yn",
-                                 "jn",
-                                 "gamma",
-                                 "time",
-                                 "div",
-                                 "rand",
-                                 "signal",
-                                 "select",
-                                 "read",
-                                 "write"};
-
-/// What the prelude declares for emitted texts to call: a value of such a name would hide it.
-const std::set<std::string>& prelude_names() {
-  static const auto* names = [] {
-    const std::regex declaration(
-        R"((?:KD_(?:SEPARATE_)?FUNCTION[^;{(]*?|struct (?:alignas\(\d+\) )?)\b(\w+)(?:<\w+>)?\s*[({;])");
-    auto* found = new std::set<std::string>;
-    for (const runtime::EmbeddedFile& file : runtime::runtime_headers()) {
-      if (!file.path.ends_with(".cuh")) continue;
-      const std::string text(file.text);
-      for (std::sregex_iterator match(text.begin(), text.end(), declaration), end; match != end; ++match)
-        found->insert((*match)[1]);
-    }
-    return found;
-  }();
-  return *names;
-}
 
 std::string identifier(const std::string& text) {
   std::string result;
@@ -240,14 +28,18 @@ std::string identifier(const std::string& text) {
 }  // namespace
 
 std::string Names::claim(const std::string& wanted) {
-  std::string base = identifier(wanted), name = base;
+  std::string base = identifier(wanted);
+  if (belongs_to_headers(base) || base.starts_with(functions_)) base = "v_" + base;
+  std::string name = base;
   for (int i = 2; !taken_.insert(name).second; ++i) name = fmt::format("{}_{}", base, i);
   return name;
 }
 
-Names::Names(const Program& program) {
+Names::Names(const Program& program) : functions_(kernel_name(program)) {
   // Members of the argument struct are always written arguments.name, so they have names of their own.
-  for (const char* word : kReserved) taken_.insert(word);
+  taken_ = prelude_names();
+  taken_.insert(reserved_words().begin(), reserved_words().end());
+  const std::set<std::string> always_taken = taken_;
   for (const char* member : {"first_tile", "sequence_start", "cu_seqlens", "offset_bytes", "tokens", "heads",
                              "sequences", "tiles", "segments"})
     taken_.insert(member);
@@ -262,8 +54,7 @@ Names::Names(const Program& program) {
     std::string tensor = input.getTensor().str();
     if (program.staging.by_engine && !maps_.count(tensor)) maps_[tensor] = claim(tensor + "_map");
   }
-  taken_ = prelude_names();
-  for (const char* word : kReserved) taken_.insert(word);
+  taken_ = always_taken;
   name_values(program);
   for (const Buffer& buffer : program.buffers) buffers_.push_back(claim(base(buffer.value) + "_" + buffer.name));
   for (const StagedTensor& staged : program.staging.tensors) {
@@ -273,6 +64,8 @@ Names::Names(const Program& program) {
   }
   for (InputOp input : program.staging.ahead)
     ahead_[input.getTensor().str()] = claim(input.getTensor().str() + "_ahead");
+  taken_.insert(global_names().begin(), global_names().end());  // constants stand outside of functions
+  taken_.insert(global_names().begin(), global_names().end());  // constants stand outside of functions
   for (mlir::Operation& op : kernel.block())
     if (auto constant = mlir::dyn_cast<ConstantOp>(op)) {
       Scalar scalar = Scalar::of(constant);

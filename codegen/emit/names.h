@@ -40,6 +40,7 @@ class Names {
     return it == names.end() ? "" : it->second;
   }
 
+  std::string functions_;  ///< how the names of the functions start
   std::set<std::string> taken_;
   std::map<void*, std::string> values_;
   std::set<void*> in_both_maps_;

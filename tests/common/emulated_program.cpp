@@ -9,6 +9,7 @@ namespace kdagen::testing {
 struct EmulatedProgram::Program {
   CompileOptions options;
   std::string graph;
+  bool checks = true;
   std::unique_ptr<runtime::Kernel> kernels[2];
 };
 
@@ -24,7 +25,14 @@ EmulatedProgram::EmulatedProgram(const test::Body& body, Settings settings) : pr
   program_->graph = test::graph_of(body, settings);
 }
 
+EmulatedProgram::EmulatedProgram(GraphBytes graph, Settings settings) : program_(new Program) {
+  program_->options = take_compile_options(settings);
+  program_->graph = std::move(graph.bytes);
+}
+
 EmulatedProgram::~EmulatedProgram() = default;
+
+void EmulatedProgram::without_checks() { program_->checks = false; }
 
 const std::string& EmulatedProgram::graph() const { return program_->graph; }
 
@@ -38,7 +46,9 @@ runtime::Kernel& EmulatedProgram::kernel(Pass pass) {
   auto& kernel = program_->kernels[pass == Pass::bwd];
   if (!kernel) {
     auto [text, manifest] = emit(pass);
-    kernel = runtime::make_emulated_kernel(std::move(text), std::move(manifest));
+    runtime::KernelOptions options;
+    options.emulator_check = program_->checks;
+    kernel = runtime::make_emulated_kernel(std::move(text), std::move(manifest), options);
   }
   return *kernel;
 }

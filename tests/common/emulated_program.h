@@ -30,6 +30,11 @@ inline Settings with(Settings settings, const Settings& more) {
 
 enum class Pass { fwd, bwd };
 
+/// A spec's graph as Spec::graph() writes it.
+struct GraphBytes {
+  std::string bytes;
+};
+
 /// Both passes of a spec; each is compiled when it first runs.
 class EmulatedProgram {
  public:
@@ -37,7 +42,11 @@ class EmulatedProgram {
   EmulatedProgram(const std::string& name, Settings settings);
   /// A spec written in the test: `body` gets the spec and its axes t, h, d.
   EmulatedProgram(const test::Body& body, Settings settings = {});
+  /// `settings`: of the compiler; the spec's have gone into its graph.
+  EmulatedProgram(GraphBytes graph, Settings settings);
   ~EmulatedProgram();
+  /// Kernels that are made from now on are not watched: for large calls.
+  void without_checks();
 
   /// Errors of the compiler.
   runtime::Kernel& kernel(Pass pass);
