@@ -37,11 +37,14 @@ class InvarianceBench {
   Compilation& pass() { return *pass_; }
   Problem problem(const Shape& shape) { return problem_of(pass_->graph(), forward_->kernel(Stage::kda), shape); }
 
-  /// The workload's first regime, and noise as cotangents.
-  Tensors draw(const Shape& shape, uint64_t seed = 1) {
+  std::vector<std::string> regimes() const { return find_workload(spec_).regimes(); }
+
+  /// Inputs of a regime (of the workload's first without a name), and noise as cotangents.
+  Tensors draw(const Shape& shape, const std::string& regime = "") {
+    constexpr uint64_t seed = 1;
     const Problem problem = this->problem(shape);
     const Workload& workload = find_workload(spec_);
-    Tensors all = workload.inputs(problem, workload.regimes().front(), seed);
+    Tensors all = workload.inputs(problem, regime.empty() ? regimes().front() : regime, seed);
     const kda::KernelOp forward = forward_->kernel(Stage::kda);
     const Tensors exponents = tensors_of(
         evaluator::output_exponents(forward, arrays_of(all), instance_of(problem.shape)), forward, problem.shape);

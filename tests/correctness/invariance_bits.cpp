@@ -3,11 +3,13 @@
 // and a power of two on all cotangents. Texts of every shipped spec on the emulator.
 #include <cmath>
 #include <numeric>
+#include <set>
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
 #include "tests/correctness/invariance_bench.h"
+#include "tools/tune/space.h"
 
 namespace kdagen {
 namespace {
@@ -63,23 +65,29 @@ class Invariance : public ::testing::TestWithParam<Part> {
 TEST_P(Invariance, HeadsAreComputedAlone) {
   InvarianceBench text = bench();
   const Shape three = packed({21, 16, 0, 5}, 3), two = packed({21, 16, 0, 5}, 2);
-  const Tensors inputs = text.draw(three);
   const Places places{{}, {}, {2, 0}, {}};
-  expect_same(text.taken(text.run(inputs, three), three, two, places),
-              text.run(text.taken(inputs, three, two, places), two),
-              [&](const std::string& name) { return text.declaration(name, two).has(AxisRole::head); });
+  for (const std::string& regime : text.regimes()) {
+    SCOPED_TRACE(regime);
+    const Tensors inputs = text.draw(three, regime);
+    expect_same(text.taken(text.run(inputs, three), three, two, places),
+                text.run(text.taken(inputs, three, two, places), two),
+                [&](const std::string& name) { return text.declaration(name, two).has(AxisRole::head); });
+  }
 }
 
 TEST_P(Invariance, LaterChunksDoNotReachBack) {
   InvarianceBench text = bench();
   const Shape longer = packed({5, 40}), shorter = packed({5, 32});
-  const Tensors inputs = text.draw(longer);
   const Places places{counted(0, 37), counted(0, 3), {}, {}};
-  expect_same(text.taken(text.run(inputs, longer), longer, shorter, places),
-              text.run(text.taken(inputs, longer, shorter, places), shorter), [&](const std::string& name) {
-                const Declaration axes = text.declaration(name, shorter);
-                return axes.has(AxisRole::rows) || axes.has(AxisRole::chunk);
-              });
+  for (const std::string& regime : text.regimes()) {
+    SCOPED_TRACE(regime);
+    const Tensors inputs = text.draw(longer, regime);
+    expect_same(text.taken(text.run(inputs, longer), longer, shorter, places),
+                text.run(text.taken(inputs, longer, shorter, places), shorter), [&](const std::string& name) {
+                  const Declaration axes = text.declaration(name, shorter);
+                  return axes.has(AxisRole::rows) || axes.has(AxisRole::chunk);
+                });
+  }
 }
 
 /// Outputs whose row depends on no later row, by the spec's graph.
@@ -142,13 +150,41 @@ TEST_P(Invariance, RowsOfABatchAloneOrPacked) {
               text.run(text.taken(inputs, both, as_packed, same), as_packed), all);
 }
 
+/// Of the tuner's space: the first of each number of stages behind the default, and some from all over it.
+std::vector<std::string> some_schedules(Compilation& compilation, size_t count) {
+  const auto all = tune::candidates(compilation, "sm_90", {232448, 2048});
+  std::vector<std::string> chosen;
+  std::set<int> stages;
+  for (const tune::Candidate& candidate : all)
+    if (stages.insert(candidate.at[4]).second && stages.size() > 1 && chosen.size() < count / 2)
+      chosen.push_back(candidate.schedule);
+  for (size_t place = all.size() - 1; chosen.size() < count; place = (place + all.size() * 382 / 1000 + 1) % all.size())
+    chosen.push_back(all[place].schedule);
+  return chosen;
+}
+
 TEST_P(Invariance, SchedulesAndRepeatedRuns) {
-  InvarianceBench text = bench();
-  const Shape shape = packed({21, 150, 0, 5});
-  const Tensors inputs = text.draw(shape), first = text.run(inputs, shape);
-  expect_same(first, text.run(inputs, shape), all);
-  InvarianceBench other = bench("threads=64,tiles_per_block=4,min_blocks=1,heads_fastest=0,stages=0");
-  expect_same(first, other.run(inputs, shape), all);
+  const std::string given = "threads=64,tiles_per_block=4,min_blocks=1,heads_fastest=0,stages=0";
+  for (const auto& [dim, chunk, more] : {std::tuple("32", 16, 3), {"128", 8, 2}}) {
+    const std::map<std::string, std::string> settings{{"dim", dim}, {"chunk", std::to_string(chunk)}};
+    InvarianceBench text = bench("default", settings);
+    Shape shape = packed({21, 150, 0, 5});
+    shape.chunk = chunk;
+    std::map<std::string, Tensors> inputs, first;
+    for (const std::string& regime : text.regimes()) {
+      inputs[regime] = text.draw(shape, regime), first[regime] = text.run(inputs[regime], shape);
+      expect_same(first[regime], text.run(inputs[regime], shape), all);
+    }
+    std::vector<std::string> schedules = some_schedules(text.pass(), more);
+    if (chunk == 16) schedules.push_back(given);
+    for (const std::string& schedule : schedules) {
+      InvarianceBench other = bench(schedule, settings);
+      for (const auto& [regime, tensors] : inputs) {
+        SCOPED_TRACE("dim " + std::string(dim) + " " + schedule + " " + regime);
+        expect_same(first[regime], other.run(tensors, shape), all);
+      }
+    }
+  }
 }
 
 /// A gradient is linear in the cotangents, and a power of two rounds nothing while nothing becomes subnormal.

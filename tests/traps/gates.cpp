@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Gates, scans and their functions in specs written here: T002, T004, T006, T009, T010, T012-T014 of docs/traps.md.
+#include <set>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "kdagen/error.h"
 #include "tests/common/kda_reference.h"
+#include "tests/common/strided_call.h"
 
 using namespace kdagen;
 using namespace kdagen::testing;
@@ -93,14 +96,32 @@ TEST(Gates, T004PositiveLogDecayHandedIn) {
       s.output("y", x * exp2(cumsum(log2e * a, t)));
     };
   };
-  EXPECT_THAT(refusal(preamble(0, 100), small),
-              AllOf(HasSubstr("may overflow"), HasSubstr("bounds(lower, upper) on a")));
-  EXPECT_THAT(refusal(preamble(0, 6), small), HasSubstr("may overflow"));  // 16 * 6 nats do not fit
-  EmulatedProgram program(preamble(-5, 5), small);
-  Call call(program, {1, 128, 4});
-  call.set("a", 5).set("x", 1).forward().backward();
-  for (int64_t row = 0; row < 128; ++row)
-    EXPECT_NEAR(call("y", row, 3, 7) / std::exp(5.0 * static_cast<double>(row % 16 + 1)), 1, 2e-5);
+  for (const char* chunk : {"16", "64"}) {
+    const int64_t C = std::stoi(chunk);
+    const double largest = C == 16 ? 5 : 1.25;  // 64 * 1.25 nats fit, 64 * 5 do not
+    const Settings settings = with(small, {{"chunk", chunk}, {"dim", "128"}});
+    EXPECT_THAT(refusal(preamble(0, 100), settings),
+                AllOf(HasSubstr("may overflow"), HasSubstr("bounds(lower, upper) on a")));
+    EXPECT_THAT(refusal(preamble(0, C == 16 ? 6 : 5), settings), HasSubstr("may overflow"));
+    EmulatedProgram program(preamble(-5, largest), settings);
+    Call call(program, {1, 128, 4});
+    call.set("a", largest).set("dy", [](const At& at) { return 1 + static_cast<double>((at.row + at.d) % 3); });
+    call.forward().backward();
+    std::vector<double> y(128 * 4 * 128), dx = y, da = y;
+    for (int64_t h = 0; h < 4; ++h)
+      for (int64_t d = 0; d < 128; ++d) {
+        double suffix = 0;
+        for (int64_t row = 127; row >= 0; --row) {
+          const int64_t i = (row * 4 + h) * 128 + d;
+          const double factor = std::exp(largest * static_cast<double>(row % C + 1));
+          y[i] = call("x", row, h, d) * factor, dx[i] = call("dy", row, h, d) * factor;
+          if (row % C == C - 1) suffix = 0;
+          da[i] = suffix += y[i] * call("dy", row, h, d);
+        }
+      }
+    for (const auto& [name, expected] : {std::pair("y", &y), {"dx", &dx}, {"da", &da}})
+      EXPECT_LE(relative_rms(values_of(call.tensor(name)), *expected), 2e-5) << name << " chunk " << chunk;
+  }
 }
 
 TEST(Gates, T006InfiniteLogDecay) {
@@ -165,18 +186,34 @@ TEST(Gates, T006DecayToTheEndAsADifference) {
 
 TEST(Gates, T009SuffixSums) {
   for (const char* chunk : {"16", "64"})
-    for (const char* threads : {"", "threads=128", "threads=256"}) {
-      if (std::string(chunk) == "16" && std::string(threads) == "threads=256") continue;
-      const int64_t C = std::stoi(chunk);
-      EmulatedProgram program(
-          [](Spec& s, const Options&, Axis t, Axis h, Axis d) { s.output("y", cumsum(s.input("x", {t, h, d}), t)); },
-          with(small, {{"chunk", chunk}, {"schedule", *threads ? threads : "default"}}));
-      Call call(program, {1, C + 5, 1});
-      call.set("dy", [=](const At& at) { return at.row < C / 2 ? 1e8 : 1.0; }).backward();
-      for (int64_t row = C / 2; row < C; ++row)
-        for (int64_t d = 0; d < 16; ++d)
-          ASSERT_EQ(call("dx", row, 0, d), static_cast<double>(C - row)) << "chunk " << chunk;
-      for (int64_t row = 0; row < 5; ++row) ASSERT_EQ(call("dx", C + row), static_cast<double>(5 - row));
+    for (const char* dim : {"16", "128"}) {
+      const int64_t C = std::stoi(chunk), D = std::stoi(dim);
+      std::set<std::string> taken;
+      for (const int threads : {32, 64, 128, 256, 512, 1024})
+        for (const int tiles : {1, 4}) {
+          const std::string schedule = fmt::format("threads={},tiles_per_block={}", threads, tiles);
+          std::unique_ptr<EmulatedProgram> program;
+          try {
+            program = std::make_unique<EmulatedProgram>(
+                [](Spec& s, const Options&, Axis t, Axis h, Axis d) {
+                  s.output("y", cumsum(s.input("x", {t, h, d}), t));
+                },
+                with(small, {{"chunk", chunk}, {"dim", dim}, {"schedule", schedule}}));
+            if (!taken.insert(program->emit(Pass::bwd).first).second) continue;
+          } catch (const UsageError&) {  // more warps than columns or rows
+            continue;
+          }
+          SCOPED_TRACE(fmt::format("chunk {} dim {} {}", chunk, dim, schedule));
+          Call call(*program, {1, C + 5, 1});
+          call.set("dy", [=](const At& at) { return at.row < C / 2 ? 1e8 : 1.0; }).backward();
+          for (int64_t d = 0; d < D; ++d) {
+            for (int64_t row = C / 2; row < C; ++row)
+              ASSERT_EQ(call("dx", row, 0, d), static_cast<double>(C - row)) << row;
+            for (int64_t row = 0; row < 5; ++row)
+              ASSERT_EQ(call("dx", C + row, 0, d), static_cast<double>(5 - row)) << row;
+          }
+        }
+      EXPECT_GE(taken.size(), 4u) << "chunk " << chunk << " dim " << dim;
     }
 }
 
@@ -214,18 +251,25 @@ TEST(Gates, T012SoftplusOfLargeArguments) {
         s.output("steep", softplus(5.0 * x) / 5.0);
       },
       small);
-  Call call(program, {1, 1, 1});
+  constexpr int64_t rows = 37;
+  Call call(program, {1, 0, 1, {5, 0, 32}});
   call.set("x", [&](const At& at) { return at.d < 9 ? static_cast<double>(static_cast<float>(x[at.d])) : 20; });
   call.set("A_log", 0).set("dt_bias", 0).set("dsteep", 0).forward().backward();
   for (int64_t d = 0; d < 9; ++d) {
     const double value = call("x", 0, 0, d);
-    EXPECT_NEAR(call("y", 0, 0, d), -std::max(value, 0.0), 4e-9 + 1e-7 * std::abs(value));
-    EXPECT_NEAR(call("steep", 0, 0, d), std::max(value, 0.0), 1e-7 * std::abs(value));
-    EXPECT_NEAR(call("dx", 0, 0, d), value > 0 ? -call("dy", 0, 0, d) : 0, 4e-9);
-    EXPECT_NEAR(call("ddt_bias", 0, 0, d), value > 0 ? -call("dy", 0, 0, d) : 0, 4e-9);
+    double bias = 0, size = 0;
+    for (int64_t row = 0; row < rows; ++row) {
+      const double dy = call("dy", row, 0, d);
+      EXPECT_NEAR(call("y", row, 0, d), -std::max(value, 0.0), 4e-9 + 1e-7 * std::abs(value));
+      EXPECT_NEAR(call("steep", row, 0, d), std::max(value, 0.0), 1e-7 * std::abs(value));
+      EXPECT_NEAR(call("dx", row, 0, d), value > 0 ? -dy : 0, 4e-9);
+      bias -= value > 0 ? dy : 0, size += std::abs(dy);
+    }
+    EXPECT_NEAR(call("ddt_bias", 0, 0, d), bias, 2e-7 * size) << value;
   }
   call.set("dsteep", 1).set("dy", 0).backward();
-  for (int64_t d = 0; d < 7; ++d) EXPECT_EQ(call("dx", 0, 0, d), 1);
+  for (int64_t row = 0; row < rows; ++row)
+    for (int64_t d = 0; d < 7; ++d) EXPECT_EQ(call("dx", row, 0, d), 1);
 }
 
 TEST(Gates, T013SoftplusHasOneArgument) {
@@ -243,29 +287,55 @@ TEST(Gates, T013SoftplusHasOneArgument) {
   }
 }
 
+// Widths are multiples of 4, so that a row has no remainder; rows that start between the vectors' places are read by
+// scalars.
 TEST(Gates, T014SigmoidOfLargeArguments) {
-  const std::vector<double> z{-1000, -100, -89, -88, 88, 89, 100, 1000, -0.0, 0};
-  for (const int dim : {16, 20, 36}) {
-    SCOPED_TRACE(dim);
-    EmulatedProgram program(
-        [](Spec& s, const Options&, Axis t, Axis h, Axis d) {
-          s.output("y", sigmoid(exp(s.param("A_log", {h})) * (s.input("x", {t, h, d}) + s.param("dt_bias", {h, d}))));
-        },
-        with(small, {{"dim", std::to_string(dim)}}));
-    const int64_t rows = static_cast<int64_t>(z.size());
-    Call call(program, {1, rows, 1});
-    call.set("x", [&](const At& at) { return z[(at.row + at.d) % rows]; })
-        .set("A_log", 0)
-        .set("dt_bias", 0)
-        .set("dy", 1);
-    call.forward().backward();
-    for (int64_t row = 0; row < rows; ++row)
-      for (int64_t d = 0; d < dim; ++d) {
-        const double x = z[(row + d) % rows];
-        EXPECT_NEAR(call("y", row, 0, d), stable_sigmoid(x), 1e-7);
-        EXPECT_NEAR(call("dx", row, 0, d), std::abs(x) > 80 ? 0 : 0.25, 1e-7);
-      }
-    for (const double value : values_of(call.tensor("ddt_bias"))) EXPECT_TRUE(std::isfinite(value));
-    EXPECT_TRUE(std::isfinite(call("dA_log")));
-  }
+  const std::vector<double> z{-1000, -100, -89, -88, 88, 89, 100, 1000, -0.0, 0, 3, -17.5, 20};
+  const int64_t rows = static_cast<int64_t>(z.size()), heads = 2;
+  const double bias = 0.75;
+  for (const int dim : {16, 20, 36})
+    for (const char* dtype : {"f32", "bf16"}) {
+      SCOPED_TRACE(fmt::format("dim {} {}", dim, dtype));
+      EmulatedProgram program(
+          [](Spec& s, const Options&, Axis t, Axis h, Axis d) {
+            s.output("y", sigmoid(exp(s.param("A_log", {h})) * (s.input("x", {t, h, d}) + s.param("dt_bias", {h, d}))));
+          },
+          with(small, {{"dim", std::to_string(dim)}, {"dtype.x", dtype}}));
+      Call call(program, {1, rows, heads});
+      const auto rate = [](int64_t h) { return std::exp(static_cast<double>(static_cast<float>(h ? 1.5 : -0.5))); };
+      call.set("x", [&](const At& at) { return z[(at.row + at.d) % rows] / rate(at.h) - bias; })
+          .set("A_log", [](const At& at) { return at.h ? 1.5 : -0.5; })
+          .set("dt_bias", bias);
+      call.forward().backward();
+      std::vector<double> y, dx, dA_log(heads), ddt_bias(heads * dim);
+      for (int64_t row = 0; row < rows; ++row)
+        for (int64_t h = 0; h < heads; ++h)
+          for (int64_t d = 0; d < dim; ++d) {
+            const double x = rate(h) * (call("x", row, h, d) + bias);
+            const double slope = stable_sigmoid(x) * stable_sigmoid(-x), dy = call("dy", row, h, d);
+            y.push_back(stable_sigmoid(x)), dx.push_back(dy * slope * rate(h));
+            ASSERT_NEAR(call("y", row, h, d), y.back(), 1e-6 * y.back() + 1e-37) << x;
+            ASSERT_NEAR(call("dx", row, h, d), dx.back(), 2e-6 * std::abs(dx.back()) + 1e-37) << x;
+            if (std::abs(x) >= 999) {
+              ASSERT_EQ(call("dx", row, h, d), 0) << x;
+            }
+            dA_log[h] += dy * slope * x, ddt_bias[h * dim + d] += dx.back();
+          }
+      EXPECT_LE(relative_rms(values_of(call.tensor("ddt_bias")), ddt_bias), 2e-5);
+      EXPECT_LE(relative_rms(values_of(call.tensor("dA_log")), dA_log), 2e-5);
+      for (const Pass pass : {Pass::fwd, Pass::bwd})
+        for (const int64_t start : {1, 2, 3}) {
+          const auto expected = call.tensors();
+          call.prepare(pass);
+          std::vector<StridedCopy> copies;
+          for (const char* name : {"x", "y", "dy", "dx"})
+            if (call.kernel(pass).manifest().find_tensor(name))
+              copies.emplace_back(name, call.tensor(name), runtime::contiguous_strides(call.tensor(name).shape), start);
+          std::vector<StridedCopy*> pointers;
+          for (StridedCopy& copy : copies) pointers.push_back(&copy);
+          launch_with(call, pass, pointers);
+          for (const std::string& name : call.outputs(pass))
+            EXPECT_EQ(call.tensor(name).data, expected.at(name).data) << name << " from element " << start;
+        }
+    }
 }

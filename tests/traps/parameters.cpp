@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/common/kda_reference.h"
+#include "tests/common/run_case.h"
 
 using namespace kdagen;
 using namespace kdagen::testing;
@@ -94,14 +95,18 @@ TEST(Parameters, T023ScalarOfAMillionElements) {
 }
 
 #ifdef KDAGEN_HAS_KDA_K1
+// lower_bound -4 and a slope of 1/4: with dg_T = -1 in units of ln2 every token adds exactly 1, with -ln2 in units of 1
+// as well.
 TEST(Parameters, T024SumsAreFloatWhateverIsStored) {
-  // lower_bound -4 and a slope of 1/4: with dg_T = -ln2 every token adds exactly 1.
-  EmulatedProgram program("kda_k1", {{"dim", "16"}, {"lower_bound", "-4"}, {"gt", "pure"}});
-  Call call(program, {1, 8192, 1});
-  for (const char* name : {"dq_d", "dk_d", "dk_i", "dk_r", "dv_out", "dbeta"}) call.set(name, 0);
-  call.set("A_log", 0).set("dt_bias", 0.5).set("g_raw", -0.5).set("dg_T", -std::numbers::ln2).backward();
-  for (int64_t d = 0; d < 16; ++d) EXPECT_NEAR(call("ddt_bias", 0, 0, d), 8192, 1e-3 * 8);
-  EXPECT_EQ(call.tensor("ddt_bias").dtype, runtime::DType::f32);
+  for (const auto& [gt, dg_T] : {std::pair("k2", -1.0), {"pure", -std::numbers::ln2}}) {
+    EmulatedProgram program("kda_k1", {{"dim", "16"}, {"lower_bound", "-4"}, {"gt", gt}});
+    Call call(program, {1, 8192, 1});
+    for (const char* name : {"dq_d", "dk_d", "dk_i", "dk_r", "dv_out", "dbeta"}) call.set(name, 0);
+    call.set("A_log", 0).set("dt_bias", 0.5).set("g_raw", -0.5).set("dg_T", dg_T).backward();
+    for (int64_t d = 0; d < 16; ++d) EXPECT_NEAR(call("ddt_bias", 0, 0, d), 8192, 1e-3) << gt;
+    EXPECT_EQ(call.tensor("ddt_bias").dtype, runtime::DType::f32);
+    EXPECT_EQ(call.tensor("g_raw").dtype, runtime::DType::bf16);
+  }
 }
 #endif
 
@@ -134,5 +139,24 @@ TEST(Parameters, T026OrdersOfThreadsAndBlocksChangeNoBit) {
     for (const std::string& name : call.outputs(Pass::bwd))
       ASSERT_EQ(call.tensor(name).data, first.at(name).data) << name << " order " << order;
   }
+}
+
+// Each process has an empty cache and other addresses, and another order of threads.
+TEST(Parameters, T026FreshProcessesGiveTheSameBits) {
+  const RunCase one("kda_k1", {"dim=32"}, {1, 0, 2, {37, 0, 16, 81}});
+  const TensorFile inputs = one.inputs("bwd");
+  runtime::write_safetensors(one.folder() / "in", inputs);
+  std::vector<std::string> results;
+  for (const char* round : {"a", "b", "c"}) {
+    const std::string out = one.folder() / ("out" + std::string(round));
+    const Outcome outcome = kdagen::testing::kdagen(
+        {"run", "kda_k1", "--set", "dim=32", "--pass", "bwd", "--on", "emulator", "--in", one.folder() / "in", "--out",
+         out},
+        {{"KDAGEN_CACHE_DIR", one.folder() / round}, {"PADDING", std::string(*round * 40, 'x')}});
+    ASSERT_EQ(outcome.code, 0) << outcome.err;
+    results.push_back(slurp(out));
+  }
+  EXPECT_GT(results[0].size(), 10000u);
+  EXPECT_TRUE(results[1] == results[0] && results[2] == results[0]);
 }
 #endif
