@@ -2,11 +2,12 @@
 #include "runtime/tuning_store.h"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <cstdlib>
+#include <utility>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "runtime/cache.h"
 #include "runtime/files.h"
@@ -19,7 +20,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-constexpr int schema = 1, most_log2_tiles = 62;
+constexpr int schema = 2;
 
 /// Letters, digits and '-' of a device's name, and a hash of all of it.
 std::string file_name(const std::string& device, const std::string& arch, const std::string& kernel) {
@@ -28,16 +29,33 @@ std::string file_name(const std::string& device, const std::string& arch, const 
   return fmt::format("{}-{}-{}-{}.json", name.substr(0, 64), hash_text(device).substr(0, 8), arch, kernel);
 }
 
+TuningShape shape_of(const JsonField& field) {
+  const auto size = [&](const char* name, std::int64_t least) { return field.at(name).integer(least); };
+  return {field.at("packed").boolean(), size("batch", 1), size("tokens", 0),           size("heads", 1),
+          size("sequences", 0),         size("tiles", 1), field.at("lengths").string()};
+}
+
+ordered_json to_json(const TuningShape& shape) {
+  return {{"packed", shape.packed},       {"batch", shape.batch}, {"tokens", shape.tokens},  {"heads", shape.heads},
+          {"sequences", shape.sequences}, {"tiles", shape.tiles}, {"lengths", shape.lengths}};
+}
+
 TuningKey key_of(const JsonField& tuning) {
-  const JsonField shape = tuning.at("shape");
-  return {tuning.at("text_hash").string(),
-          tuning.at("compiler").string(),
-          {shape.at("packed").boolean(), static_cast<int>(shape.at("log2_tiles").integer(0, most_log2_tiles))}};
+  return {tuning.at("text_hash").string(), tuning.at("compiler").string(), tuning.at("machine").string(),
+          shape_of(tuning.at("shape"))};
+}
+
+TunedText text_of(const JsonField& field) { return {field.at("schedule").name(), field.at("text_hash").string()}; }
+
+std::optional<TunedText> choice_of(const JsonField& tuning) {
+  const JsonField choice = tuning.at("choice");
+  if (choice.value().is_null()) return {};
+  return text_of(choice);
 }
 
 TuningEntry entry_of(const JsonField& field) {
   TuningEntry entry;
-  entry.schedule = field.at("schedule").name();
+  entry.text = text_of(field);
   entry.rejected = field.at("rejected").string();
   for (const JsonField& ms : field.at("ms").items()) {
     if (!ms.value().is_number() || !(ms.value().get<double>() > 0)) ms.fail("expected a positive number");
@@ -57,6 +75,7 @@ void validate(const nlohmann::json& content, const ordered_json& expected) {
           fmt::format("of \"{}\", not of \"{}\"", root.at(field).string(), expected[field].get<std::string>()));
   for (const JsonField& tuning : root.at("tunings").items()) {
     key_of(tuning);
+    choice_of(tuning);
     for (const JsonField& entry : tuning.at("entries").items()) entry_of(entry);
   }
 }
@@ -74,18 +93,52 @@ TuningKey key_of(const ordered_json& tuning) {
   return key_of(JsonField(plain, "store"));
 }
 
-}  // namespace
-
-ShapeClass shape_class(const Manifest& manifest, const Problem& problem) {
-  const std::int64_t tiles = std::max<std::int64_t>(1, checked_multiply(tile_count(manifest, problem), problem.heads));
-  return {problem.packed(), static_cast<int>(std::bit_width(static_cast<std::uint64_t>(tiles))) - 1};
+bool same_but_for_shape(TuningKey a, const TuningKey& b) {
+  a.shape = b.shape;
+  return a == b;
 }
 
-double TuningEntry::median() const {
-  std::vector<double> sorted = ms;
-  std::sort(sorted.begin(), sorted.end());
-  const std::size_t middle = sorted.size() / 2;
-  return sorted.size() % 2 ? sorted[middle] : (sorted[middle - 1] + sorted[middle]) / 2;
+/// A choice of one kind of problem says little about the other; else by the ratio of the numbers of tiles.
+double unlikeness(const TuningShape& a, const TuningShape& b) {
+  if (a == b) return -1;
+  const double ratio = static_cast<double>(a.tiles) / static_cast<double>(b.tiles);
+  return (a.packed == b.packed ? 0 : 1000) + std::abs(std::log2(ratio));
+}
+
+ordered_json& entry_in(ordered_json& tuning, const TunedText& text) {
+  return find_or_add(
+      tuning["entries"],
+      [&](const ordered_json& known) {
+        return known["schedule"] == text.schedule && known["text_hash"] == text.text_hash;
+      },
+      {{"schedule", text.schedule}, {"text_hash", text.text_hash}, {"ms", ordered_json::array()}, {"rejected", ""}});
+}
+
+}  // namespace
+
+TuningShape tuning_shape(const Manifest& manifest, const Problem& problem, const std::vector<std::int64_t>& lengths) {
+  const std::int64_t tiles = checked_multiply(tile_count(manifest, problem), problem.heads);
+  TuningShape shape{problem.packed(),
+                    problem.batch,
+                    problem.tokens,
+                    problem.heads,
+                    problem.sequences,
+                    std::max<std::int64_t>(1, tiles),
+                    ""};
+  if (!lengths.empty()) shape.lengths = hash_text(fmt::format("{}", fmt::join(lengths, ",")));
+  return shape;
+}
+
+std::string machine_text(const DeviceInfo& device, int driver_version) {
+  return fmt::format("{} multiprocessors, {} bytes of shared memory each, {} a block, driver {}.{}",
+                     device.multiprocessors, device.shared_bytes_per_multiprocessor, device.shared_bytes_per_block,
+                     driver_version / 1000, driver_version % 1000 / 10);
+}
+
+double median_of(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  const std::size_t middle = values.size() / 2;
+  return values.size() % 2 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
 }
 
 TuningStore::TuningStore(std::filesystem::path cache_folder, std::string device, std::string arch, std::string kernel,
@@ -131,59 +184,86 @@ ordered_json TuningStore::locked_read() const {
   if (!make_private_folder(file_.parent_path()).empty()) return empty();  // told when something is to be written
   std::filesystem::path lock_file = file_;
   const KeyLock lock(lock_file += ".lock", patience_);
-  return read(lock.state() != KeyLock::State::busy);
+  return read(!is_busy(lock));
+}
+
+/// Who holds it for so long is stopped: it is not waited for again and again.
+bool TuningStore::is_busy(const KeyLock& lock) const {
+  if (lock.state() == KeyLock::State::busy) patience_ = {};
+  return lock.state() == KeyLock::State::busy;
 }
 
 std::vector<TuningEntry> TuningStore::entries(const TuningKey& key) const {
-  std::vector<TuningEntry> entries;
-  const nlohmann::json content = locked_read();
-  for (const JsonField& tuning : JsonField(content, "store").at("tunings").items())
-    if (key_of(tuning) == key)
-      for (const JsonField& entry : tuning.at("entries").items()) entries.push_back(entry_of(entry));
-  return entries;
-}
-
-std::optional<ShapeClass> TuningStore::nearest(const TuningKey& key) const {
-  std::optional<ShapeClass> best;
-  const auto distance = [&](const ShapeClass& shape) {
-    return (shape.packed == key.shape.packed ? 0 : 1000) + std::abs(shape.log2_tiles - key.shape.log2_tiles);
-  };
+  std::vector<TuningEntry> own, elsewhere;
   const nlohmann::json content = locked_read();
   for (const JsonField& tuning : JsonField(content, "store").at("tunings").items()) {
     const TuningKey known = key_of(tuning);
-    if (known.text_hash != key.text_hash || known.compiler != key.compiler) continue;
-    if (!best || distance(known.shape) < distance(*best)) best = known.shape;
+    if (!same_but_for_shape(known, key)) continue;
+    for (const JsonField& field : tuning.at("entries").items()) {
+      TuningEntry entry = entry_of(field);
+      if (known == key)
+        own.push_back(std::move(entry));
+      else if (!entry.rejected.empty())
+        elsewhere.push_back(std::move(entry));
+    }
   }
-  return best;
+  own.insert(own.end(), elsewhere.begin(), elsewhere.end());
+  return own;
 }
 
-void TuningStore::add_timing(const TuningKey& key, const std::string& schedule, double ms) const {
+std::vector<TunedText> TuningStore::choices(const TuningKey& key) const {
+  std::vector<std::pair<double, TunedText>> found;
+  std::vector<TunedText> rejected;
+  const nlohmann::json content = locked_read();
+  for (const JsonField& tuning : JsonField(content, "store").at("tunings").items()) {
+    const TuningKey known = key_of(tuning);
+    if (!same_but_for_shape(known, key)) continue;
+    for (const JsonField& field : tuning.at("entries").items())
+      if (const TuningEntry entry = entry_of(field); !entry.rejected.empty()) rejected.push_back(entry.text);
+    if (const auto choice = choice_of(tuning)) found.emplace_back(unlikeness(known.shape, key.shape), *choice);
+  }
+  std::stable_sort(found.begin(), found.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::vector<TunedText> choices;
+  for (const auto& [ignored, text] : found) {
+    const auto among = [&](const std::vector<TunedText>& list) {
+      return std::find(list.begin(), list.end(), text) != list.end();
+    };
+    if (!among(rejected) && !among(choices)) choices.push_back(text);
+  }
+  return choices;
+}
+
+void TuningStore::add_timing(const TuningKey& key, const TunedText& text, double ms) const {
   if (!(ms > 0) || !std::isfinite(ms)) return;
-  change(key, schedule, [&](ordered_json& entry) { entry["ms"].push_back(ms); });
+  change(key, [&](ordered_json& tuning) { entry_in(tuning, text)["ms"].push_back(ms); });
 }
 
-void TuningStore::reject(const TuningKey& key, const std::string& schedule, const std::string& reason) const {
-  change(key, schedule, [&](ordered_json& entry) { entry["rejected"] = reason.empty() ? "unknown" : reason; });
+void TuningStore::reject(const TuningKey& key, const TunedText& text, const std::string& reason) const {
+  change(key, [&](ordered_json& tuning) { entry_in(tuning, text)["rejected"] = reason.empty() ? "unknown" : reason; });
 }
 
-void TuningStore::change(const TuningKey& key, const std::string& schedule,
-                         const std::function<void(ordered_json& entry)>& edit) const {
+void TuningStore::choose(const TuningKey& key, const TunedText& text) const {
+  change(key, [&](ordered_json& tuning) {
+    tuning["choice"] = {{"schedule", text.schedule}, {"text_hash", text.text_hash}};
+  });
+}
+
+void TuningStore::change(const TuningKey& key, const std::function<void(ordered_json& tuning)>& edit) const {
   const auto give_up = [](const std::string& why) { warn_once(fmt::format("timings are not kept: {}", why)); };
   if (const std::string problem = make_private_folder(file_.parent_path()); !problem.empty()) return give_up(problem);
   std::filesystem::path lock_file = file_;
   const KeyLock lock(lock_file += ".lock", patience_);
-  if (lock.state() == KeyLock::State::busy)
-    return give_up(fmt::format("another process has held {} for {} s", lock_file.string(), patience_.count() / 1000));
+  if (is_busy(lock))
+    return give_up(fmt::format("another process has held {} too long; end it if it is stopped", lock_file.string()));
   ordered_json content = read(true);
-  ordered_json& tuning =
-      find_or_add(content["tunings"], [&](const ordered_json& known) { return key_of(known) == key; },
-                  {{"text_hash", key.text_hash},
-                   {"compiler", key.compiler},
-                   {"shape", {{"packed", key.shape.packed}, {"log2_tiles", key.shape.log2_tiles}}},
-                   {"entries", ordered_json::array()}});
-  edit(find_or_add(tuning["entries"], [&](const ordered_json& known) { return known["schedule"] == schedule; },
-                   {{"schedule", schedule}, {"ms", ordered_json::array()}, {"rejected", ""}}));
-  const std::string text = content.dump(1) + "\n";
+  edit(find_or_add(content["tunings"], [&](const ordered_json& known) { return key_of(known) == key; },
+                   {{"text_hash", key.text_hash},
+                    {"compiler", key.compiler},
+                    {"machine", key.machine},
+                    {"shape", to_json(key.shape)},
+                    {"choice", nullptr},
+                    {"entries", ordered_json::array()}}));
+  const std::string text = content.dump(1, ' ', false, ordered_json::error_handler_t::replace) + "\n";
   const std::string_view pieces[] = {text};
   const std::string failure = write_file_atomically(file_, pieces, false);
   if (!failure.empty()) give_up(failure);

@@ -152,7 +152,7 @@ CUDA_CALL cuLaunchKernel(void* function, unsigned gx, unsigned gy, unsigned gz, 
   if (fake.next_launch_result) return fake.next_launch_result;
   const auto* words = static_cast<const std::uint64_t*>(parameters[0]);
   fake.launches.push_back({entry->name, current(), {gx, gy, gz}, bx, shared, stream, {words, words + fake.word_count}});
-  return 0;
+  return fake.launch_result ? fake.launch_result(fake.launches.back()) : 0;
 }
 CUDA_CALL cuMemAlloc_v2(Pointer* pointer, std::size_t bytes) { return allocate(pointer, bytes, "alloc"); }
 CUDA_CALL cuMemFree_v2(Pointer pointer) { return release(pointer); }
@@ -197,7 +197,10 @@ CUDA_CALL cuStreamSynchronize(void*) { return 0; }
 CUDA_CALL cuStreamIsCapturing(void*, int* status) { return *status = fake.capturing, 0; }
 CUDA_CALL cuEventCreate(void** event, unsigned) { return *event = new int, 0; }
 CUDA_CALL cuEventDestroy_v2(void* event) { return delete static_cast<int*>(event), 0; }
-CUDA_CALL cuEventRecord(void*, void*) { return 0; }
+CUDA_CALL cuEventRecord(void*, void*) {
+  if (fake.events_are_calls) fake.calls.push_back("event");
+  return 0;
+}
 CUDA_CALL cuEventSynchronize(void*) { return 0; }
 CUDA_CALL cuEventElapsedTime(float* milliseconds, void*, void*) {
   const std::lock_guard lock(mutex);

@@ -25,6 +25,9 @@ struct FakeCuda {
   int max_threads = 1024, static_shared = 0;
   bool capturing = false;
   int next_launch_result = 0;
+  /// What a launch answers; it may take as long as it likes.
+  int (*launch_result)(const FakeLaunch& launch) = nullptr;
+  bool events_are_calls = false;  ///< "event" in `calls` for each that is recorded
   int next_load_result = 0;
   /// What an event says has passed since another: milliseconds, by the last launch; 1.5 without this.
   float (*elapsed)(const FakeLaunch& last) = nullptr;

@@ -37,7 +37,7 @@ TEST(RunBench, JsonOnAStandInDriver) {
   for (const auto& [key, value] : report["runs"][0].items()) keys.push_back(key);
   EXPECT_THAT(keys, ElementsAre("direction", "ms", "bytes", "gbps", "copy_gbps", "fraction_of_copy", "config",
                                 "text_hash", "registers", "spill_bytes", "occupancy", "roofline_ms", "launches",
-                                "call_us", "plain_launches_us", "load_ms", "verified"));
+                                "call_us", "fresh_call_us", "plain_launches_us", "load_ms", "verified"));
   const int64_t elements = 2 * 40 * 3 * 128;
   const auto &fwd = report["runs"][0], &bwd = report["runs"][1];
   EXPECT_EQ(fwd["direction"], "fwd");
@@ -49,6 +49,7 @@ TEST(RunBench, JsonOnAStandInDriver) {
   EXPECT_EQ(fwd["launches"], 1);
   EXPECT_EQ(bwd["launches"], 3);  // tiles, parameter sums of the segments, the rest
   EXPECT_GT(fwd["call_us"], 0);
+  EXPECT_GT(fwd["fresh_call_us"], 0);
   EXPECT_GT(fwd["plain_launches_us"], 0);
   EXPECT_GT(fwd["load_ms"], 0);
   EXPECT_NEAR(fwd["gbps"].get<double>() * 1.5e6, fwd["bytes"].get<double>(), 1);

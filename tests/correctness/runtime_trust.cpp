@@ -141,13 +141,13 @@ TEST_F(Trust, HeadersAreNotTakenFromAnOpenFolder) {
 }
 
 TEST_F(Trust, TimingsAreNotTakenFromAnOpenFolder) {
-  const TuningKey key{"0123456789abcdef", "NVRTC 13.1", {false, 12}};
+  const TuningKey key{"0123456789abcdef", "NVRTC 13.1", "a machine", {}};
   const TuningStore store(place.path(), "Fake 90", "sm_90", "sample_fwd");
-  store.add_timing(key, "threads=128", 3);
+  store.add_timing(key, {"threads=128", "t"}, 3);
   EXPECT_EQ(store.entries(key).size(), 1u);
   ASSERT_EQ(::chmod((place.path() / "tuning").c_str(), 0777), 0);
   EXPECT_THAT(store.entries(key), IsEmpty());
-  store.add_timing(key, "threads=256", 2);
+  store.add_timing(key, {"threads=256", "t"}, 2);
   EXPECT_THAT(warnings, ElementsAre(HasSubstr("timings are not kept: other users may write")));
   ASSERT_EQ(::chmod((place.path() / "tuning").c_str(), 0700), 0);
   EXPECT_EQ(store.entries(key).size(), 1u);
@@ -160,7 +160,7 @@ TEST_F(Trust, PrivateWhateverTheUmask) {
               get(cache);
               const EmbeddedFile files[] = {{"kdagen/a.h", "int a;"}};
               cache.unpack(files);
-              TuningStore(cache.directory().path, "d", "a", "k").add_timing({"h", "c", {}}, "s", 1);
+              TuningStore(cache.directory().path, "d", "a", "k").add_timing({"h", "c", "m", {}}, {"s", "t"}, 1);
               const TemporaryDirectory work = cache.scratch();
               const std::string_view pieces[] = {"text"};
               write_file_atomically(work.path() / "kernel.cu", pieces, false);

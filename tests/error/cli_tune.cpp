@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <nlohmann/json.hpp>
+
 #include "tests/common/kdagen_process.h"
 
 using namespace kdagen::testing;
@@ -47,7 +49,7 @@ TEST(CliTune, ABudgetInAnyUnitPassesToTheSearchForADevice) {
 }
 
 TEST(CliTune, ArgumentsThatDoNotPass) {
-  refused({});
+  EXPECT_THAT(refused({}), AllOf(HasSubstr("--on cuda"), HasSubstr("--list")));
   refused({"--on", "emulator"});
   refused({"--on", "cuda", "--pass", "forward"});
   refused({"--on", "cuda", "--heads", "0"});
@@ -56,6 +58,30 @@ TEST(CliTune, ArgumentsThatDoNotPass) {
   EXPECT_THAT(refused({"--on", "cuda", "--set", "schedule=baseline"}),
               AllOf(HasSubstr("schedule=baseline"), HasSubstr("leave the option out")));
   EXPECT_THAT(refused({"--on", "cuda", "--set", "chnk=8"}), HasSubstr("did you mean chunk?"));
+}
+
+TEST(CliTune, TheListTakesNoDeviceAndNothingThatNeedsOne) {
+  EXPECT_THAT(refused({"--list", "--on", "cuda"}), HasSubstr("neither --on"));
+  EXPECT_THAT(refused({"--list", "--retime", "2"}), HasSubstr("nor --retime"));
+  EXPECT_THAT(refused({"--on", "cuda", "--arch", "sm_90"}), HasSubstr("goes with --list"));
+  EXPECT_THAT(refused({"--list", "--arch", "sm_70"}), HasSubstr("sm_80"));
+}
+
+TEST(CliTune, TheListHasTheDefaultFirst) {
+  const std::vector<std::string> list{"tune", "rmsnorm", "--pass", "fwd", "--list", "--arch", "sm_80"};
+  const Outcome text = kdagen::testing::kdagen(list, no_driver);
+  EXPECT_EQ(text.code, 0) << text.err;
+  EXPECT_EQ(text.err, "");
+  EXPECT_EQ(text.out.find("fwd   threads=256,tiles_per_block=4,min_blocks=2,heads_fastest=1,stages=0\n"), 0u);
+  std::vector<std::string> json = list;
+  json.push_back("--json");
+  const auto report = nlohmann::json::parse(kdagen::testing::kdagen(json, no_driver).out);
+  EXPECT_EQ(report["spec"], "rmsnorm");
+  ASSERT_EQ(report["runs"].size(), 1u);
+  EXPECT_EQ(report["runs"][0]["direction"], "fwd");
+  std::string lines;
+  for (const auto& schedule : report["runs"][0]["schedules"]) lines += "fwd   " + schedule.get<std::string>() + "\n";
+  EXPECT_EQ(lines, text.out);
 }
 
 TEST(CliTune, TunedWithoutADeviceIsTheDefault) {

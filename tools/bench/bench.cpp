@@ -19,15 +19,15 @@ double median(std::vector<float> values) {
 }
 
 void describe_entry(runtime::CudaKernel& kernel, int ordinal, BenchRun& run) {
+  const std::vector<runtime::EntryReport> reports = kernel.report(ordinal);
+  run.spill_bytes = most_spilled_bytes(reports);
   const auto& launches = kernel.manifest().launches;
   const auto launch = std::find_if(launches.begin(), launches.end(),
                                    [&](const auto& info) { return info.entry == kernel.manifest().kernel; });
   if (launch == launches.end()) return;
-  for (const runtime::EntryReport& report : kernel.report(ordinal)) {
+  for (const runtime::EntryReport& report : reports) {
     if (report.entry != launch->entry) continue;
     run.registers = report.attributes.registers;
-    if (!report.resources.entry.empty())
-      run.spill_bytes = report.resources.spill_store_bytes + report.resources.spill_load_bytes;
     const int held = runtime::device_info(ordinal).threads_per_multiprocessor;
     if (held > 0)
       run.occupancy = static_cast<double>(report.attributes.blocks_per_multiprocessor) * launch->block / held;
@@ -35,6 +35,16 @@ void describe_entry(runtime::CudaKernel& kernel, int ordinal, BenchRun& run) {
 }
 
 }  // namespace
+
+std::optional<int> most_spilled_bytes(const std::vector<runtime::EntryReport>& reports) {
+  std::optional<int> most;
+  for (const runtime::EntryReport& report : reports) {
+    const runtime::EntryResources& resources = report.resources;
+    if (resources.entry.empty()) return {};  // the driver finished it
+    most = std::max(most.value_or(0), resources.spill_store_bytes + resources.spill_load_bytes);
+  }
+  return most;
+}
 
 double copy_speed(int device_ordinal) {
   const int64_t bytes = std::min(int64_t{1} << 30, runtime::device_info(device_ordinal).memory_bytes / 8);
@@ -86,20 +96,23 @@ nlohmann::ordered_json to_json(const BenchRun& run) {
           {"roofline_ms", run.roofline_ms()},
           {"launches", run.launch.launches},
           {"call_us", run.launch.call_us},
+          {"fresh_call_us", run.launch.fresh_us},
           {"plain_launches_us", run.launch.plain_us},
           {"load_ms", run.launch.load_ms},
           {"verified", known(run.verified)}};
 }
 
 std::string to_text(const std::vector<BenchRun>& runs) {
-  std::string text = fmt::format("{:<5} {:>9} {:>9} {:>8} {:>6} {:>9} {:>9} {:>9} {:>12}  {}\n", "pass", "ms", "floor",
-                                 "GB/s", "copy", "registers", "spilled", "occupancy", "call", "schedule");
+  std::string text =
+      fmt::format("{:<5} {:>9} {:>9} {:>8} {:>6} {:>9} {:>9} {:>9} {:>12} {:>8}  {}\n", "pass", "ms", "floor", "GB/s",
+                  "copy", "registers", "spilled", "occupancy", "call", "fresh", "schedule");
   for (const BenchRun& run : runs)
-    text += fmt::format("{:<5} {:>9.4f} {:>9.4f} {:>8.0f} {:>5.1f}% {:>9} {:>9} {:>8.0f}% {:>4.1f}+{:.1f} us  {}{}\n",
-                        run.direction, run.ms, run.roofline_ms(), run.gbps(), 100 * run.gbps() / run.copy_gbps,
-                        run.registers, run.spill_bytes ? std::to_string(*run.spill_bytes) : "?", 100 * run.occupancy,
-                        run.launch.plain_us, run.launch.overhead_us(), run.config,
-                        run.verified && !*run.verified ? "  CHECK FAILED" : "");
+    text += fmt::format(
+        "{:<5} {:>9.4f} {:>9.4f} {:>8.0f} {:>5.1f}% {:>9} {:>9} {:>8.0f}% {:>4.1f}+{:.1f} us {:>5.1f} us  {}{}\n",
+        run.direction, run.ms, run.roofline_ms(), run.gbps(), 100 * run.gbps() / run.copy_gbps, run.registers,
+        run.spill_bytes ? std::to_string(*run.spill_bytes) : "?", 100 * run.occupancy, run.launch.plain_us,
+        run.launch.overhead_us(), run.launch.fresh_us, run.config,
+        run.verified && !*run.verified ? "  CHECK FAILED" : "");
   return text;
 }
 

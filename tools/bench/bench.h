@@ -20,7 +20,7 @@ struct BenchRun {
   double copy_gbps = 0;  ///< copy_speed() of the same process
   std::string config, text_hash;
   int registers = 0;               ///< of the main entry
-  std::optional<int> spill_bytes;  ///< loads and stores; unknown when the driver finished PTX
+  std::optional<int> spill_bytes;  ///< loads and stores, the most of all entries; unknown when the driver finished PTX
   double occupancy = 0;            ///< resident threads of the main entry, of what a multiprocessor can hold
   LaunchCost launch;               ///< of one tile
   std::optional<bool> verified;    ///< whether a check of the same text passed; unknown when none was made
@@ -28,6 +28,9 @@ struct BenchRun {
   double gbps() const { return static_cast<double>(bytes) / ms * 1e-6; }
   double roofline_ms() const { return static_cast<double>(bytes) / copy_gbps * 1e-6; }
 };
+
+/// Stored and loaded for lack of registers, by the entry that does most of it; unknown if one's report is.
+std::optional<int> most_spilled_bytes(const std::vector<runtime::EntryReport>& reports);
 
 /// GB/s, bytes read and bytes written, of copying 1 GiB (at most an eighth of the memory) from device memory to device
 /// memory: the median of 20.

@@ -43,21 +43,28 @@ runtime::Problem problem_of(const BenchSizes& sizes) {
   return problem;
 }
 
-void Patterns::fill(runtime::DeviceBuffer& buffer, const runtime::TensorInfo& info, int64_t elements) {
+void Patterns::fill(runtime::DeviceBuffer& buffer, const runtime::TensorInfo& info, int64_t elements, int64_t start) {
   const int64_t some = std::min(elements, pattern_elements);
   auto found = known_.find({info.name, some});
   if (found == known_.end()) found = known_.emplace(std::pair(info.name, some), pattern_of(info, some)).first;
   const runtime::HostTensor& pattern = found->second;
   const int64_t bytes = elements * runtime::size_of(info.dtype), step = static_cast<int64_t>(pattern.data.size());
-  for (int64_t at = 0; at < bytes; at += step) buffer.upload(pattern.data.data(), std::min(step, bytes - at), at);
+  for (int64_t at = 0; at < bytes; at += step)
+    buffer.upload(pattern.data.data(), std::min(step, bytes - at), start + at);
 }
 
 DeviceCall::DeviceCall(const runtime::Manifest& manifest, const BenchSizes& sizes, int ordinal, Patterns& patterns,
-                       bool share)
+                       const CallForm& form)
     : problem_(problem_of(sizes)), ordinal_(ordinal) {
-  if (!sizes.seqlens.empty()) set_offsets(sizes.seqlens, ordinal);
+  if (!sizes.seqlens.empty()) {
+    problem_.offsets = form.offsets;
+    if (form.offsets == runtime::OffsetType::i64)
+      set_offsets<int64_t>(sizes.seqlens);
+    else
+      set_offsets<int32_t>(sizes.seqlens);
+  }
   runtime::check_problem(manifest, problem_);
-  for (const runtime::TensorInfo& info : manifest.tensors) add(manifest, info, ordinal, patterns, share);
+  for (const runtime::TensorInfo& info : manifest.tensors) add(manifest, info, patterns, form);
 }
 
 std::vector<DeviceCall::Output> DeviceCall::outputs() {
@@ -75,37 +82,39 @@ void DeviceCall::launch(runtime::CudaKernel& kernel, runtime::CudaStream stream)
   kernel.launch(tensors_, problem_, options);
 }
 
-void DeviceCall::set_offsets(const std::vector<int64_t>& lengths, int ordinal) {
-  std::vector<int32_t> offsets{0};
-  for (int64_t length : lengths) offsets.push_back(static_cast<int32_t>(offsets.back() + length));
-  const int64_t bytes = static_cast<int64_t>(offsets.size() * sizeof(int32_t));
-  offsets_ = runtime::DeviceBuffer(ordinal, bytes);
+template <class Offset>
+void DeviceCall::set_offsets(const std::vector<int64_t>& lengths) {
+  std::vector<Offset> offsets{0};
+  for (int64_t length : lengths) offsets.push_back(static_cast<Offset>(offsets.back() + length));
+  const int64_t bytes = static_cast<int64_t>(offsets.size() * sizeof(Offset));
+  offsets_ = runtime::DeviceBuffer(ordinal_, bytes);
   offsets_.upload(offsets.data(), bytes);
   problem_.cu_seqlens = offsets_.data();
 }
 
-void DeviceCall::add(const runtime::Manifest& manifest, const runtime::TensorInfo& info, int ordinal,
-                     Patterns& patterns, bool share) {
+void DeviceCall::add(const runtime::Manifest& manifest, const runtime::TensorInfo& info, Patterns& patterns,
+                     const CallForm& form) {
   const runtime::Dims shape = runtime::tensor_shape(manifest, info, problem_);
   const int64_t elements = runtime::element_count(shape), bytes = elements * runtime::size_of(info.dtype);
-  if (share && !info.may_alias.empty()) {
+  if (form.share && !info.may_alias.empty()) {
     const auto input =
         std::find_if(tensors_.begin(), tensors_.end(), [&](const auto& t) { return t.name == info.may_alias; });
     const bool taken =
         std::count_if(tensors_.begin(), tensors_.end(), [&](const auto& t) { return t.data == input->data; }) > 1;
     if (!taken) {  // by another output that repeats it
-      tensors_.push_back({info.name, input->data, info.dtype, shape, input->strides, ordinal});
+      tensors_.push_back({info.name, input->data, info.dtype, shape, input->strides, ordinal_});
       bytes_ -= bytes;
       return;
     }
   }
-  memory_.emplace_back(ordinal, std::max<int64_t>(bytes, 1));
+  const int64_t start = form.aligned ? 0 : runtime::size_of(info.dtype);
+  memory_.emplace_back(ordinal_, std::max<int64_t>(start + bytes, 1));
   if (info.direction == runtime::Direction::in)
-    patterns.fill(memory_.back(), info, elements);
+    patterns.fill(memory_.back(), info, elements, start);
   else
     outputs_.emplace_back(info.name, memory_.size() - 1);
-  tensors_.push_back(
-      {info.name, memory_.back().data(), info.dtype, shape, runtime::contiguous_strides(shape), ordinal});
+  tensors_.push_back({info.name, static_cast<char*>(memory_.back().data()) + start, info.dtype, shape,
+                      runtime::contiguous_strides(shape), ordinal_});
   bytes_ += bytes;
 }
 

@@ -16,6 +16,15 @@ struct BenchSizes {
   std::vector<int64_t> seqlens;
 };
 
+/// How a call's tensors lie in memory, where that decides which entry of a text runs.
+struct CallForm {
+  /// An output that repeats an input unchanged is in the input's memory, as a caller without other use for it would
+  /// have it: neither is moved.
+  bool share = true;
+  bool aligned = true;                                     ///< else every tensor begins an element late
+  runtime::OffsetType offsets = runtime::OffsetType::i32;  ///< of packed sequences
+};
+
 /// Without offsets in memory. UsageError for sizes that do not pass.
 runtime::Problem problem_of(const BenchSizes& sizes);
 
@@ -23,7 +32,8 @@ runtime::Problem problem_of(const BenchSizes& sizes);
 /// is always filled alike, a large one by repeating a piece.
 class Patterns {
  public:
-  void fill(runtime::DeviceBuffer& buffer, const runtime::TensorInfo& info, int64_t elements);
+  /// From byte `start` on.
+  void fill(runtime::DeviceBuffer& buffer, const runtime::TensorInfo& info, int64_t elements, int64_t start = 0);
 
  private:
   std::map<std::pair<std::string, int64_t>, runtime::HostTensor> known_;
@@ -37,10 +47,8 @@ class DeviceCall {
     int64_t bytes;
   };
 
-  /// `share`: an output that repeats an input unchanged is in the input's memory, as a caller without other use for it
-  /// would have it: neither is moved.
   DeviceCall(const runtime::Manifest& manifest, const BenchSizes& sizes, int ordinal, Patterns& patterns,
-             bool share = true);
+             const CallForm& form = {});
 
   /// Of the tensors that a kernel reads and writes, each counted once.
   int64_t bytes() const { return bytes_; }
@@ -53,9 +61,10 @@ class DeviceCall {
   void launch(runtime::CudaKernel& kernel, runtime::CudaStream stream);
 
  private:
-  void set_offsets(const std::vector<int64_t>& lengths, int ordinal);
-  void add(const runtime::Manifest& manifest, const runtime::TensorInfo& info, int ordinal, Patterns& patterns,
-           bool share);
+  template <class Offset>
+  void set_offsets(const std::vector<int64_t>& lengths);
+  void add(const runtime::Manifest& manifest, const runtime::TensorInfo& info, Patterns& patterns,
+           const CallForm& form);
 
   runtime::Problem problem_;
   std::vector<runtime::DeviceBuffer> memory_;  // of the tensors that have their own, in order

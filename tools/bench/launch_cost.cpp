@@ -28,6 +28,40 @@ double host_us(const runtime::Stream& stream, const Work& work) {
   return times[rounds / 2];
 }
 
+/// Calls with the same sizes and memory of their own each, more of them than a kernel keeps plans of.
+class FreshCalls {
+ public:
+  FreshCalls(const DeviceCall& call, int device_ordinal) : call_(call) {
+    constexpr int64_t alignment = 256;
+    for (const runtime::TensorRef& tensor : call.tensors()) {  // one that repeats another's memory goes on doing so
+      const int64_t bytes = runtime::element_count(tensor.shape) * runtime::size_of(tensor.dtype);
+      strides_[tensor.data] = runtime::ceil_divide(std::max<int64_t>(bytes, 1), alignment) * alignment;
+    }
+    for (const auto& [data, stride] : strides_) {
+      memory_[data] = runtime::DeviceBuffer(device_ordinal, count * stride);
+      memory_[data].fill(0);
+    }
+  }
+
+  void launch(runtime::CudaKernel& kernel, runtime::CudaStream stream) {
+    std::vector<runtime::TensorRef> tensors = call_.tensors();
+    for (runtime::TensorRef& tensor : tensors)
+      tensor.data = static_cast<char*>(memory_.at(tensor.data).data()) + turn_ * strides_.at(tensor.data);
+    turn_ = (turn_ + 1) % count;
+    runtime::LaunchOptions options;
+    options.stream = stream;
+    options.workspace = {call_.workspace(), std::max<int64_t>(kernel.workspace_bytes(call_.problem()), 1)};
+    kernel.launch(tensors, call_.problem(), options);
+  }
+
+ private:
+  static constexpr int64_t count = 2 * runtime::LaunchPlans::capacity;
+  const DeviceCall& call_;
+  std::map<const void*, int64_t> strides_;
+  std::map<const void*, runtime::DeviceBuffer> memory_;
+  int64_t turn_ = 0;
+};
+
 }  // namespace
 
 LaunchCost launch_cost(runtime::CudaKernel& kernel, int device_ordinal) {
@@ -42,6 +76,8 @@ LaunchCost launch_cost(runtime::CudaKernel& kernel, int device_ordinal) {
   call.launch(kernel, stream.get());
   stream.synchronize();
   cost.call_us = host_us(stream, [&] { call.launch(kernel, stream.get()); });
+  FreshCalls fresh_calls(call, device_ordinal);
+  cost.fresh_us = host_us(stream, [&] { fresh_calls.launch(kernel, stream.get()); });
   const auto fresh = runtime::make_cuda_kernel(kernel.text(), manifest, kernel.options());
   const auto start = std::chrono::steady_clock::now();
   call.launch(*fresh, stream.get());

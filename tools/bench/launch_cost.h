@@ -7,7 +7,8 @@ namespace kdagen {
 
 struct LaunchCost {
   int launches = 0;     ///< a call makes
-  double call_us = 0;   ///< of Kernel::launch with a workspace: microseconds of the host's time, median
+  double call_us = 0;   ///< of Kernel::launch with a workspace and the tensors of an earlier call: host's time, median
+  double fresh_us = 0;  ///< of Kernel::launch with tensors that no kept call has: checked and laid out anew
   double plain_us = 0;  ///< of as many cuLaunchKernel with the same entries, grids and arguments
 
   double load_ms = 0;  ///< of the first call: the object from the cache, into the device, launched

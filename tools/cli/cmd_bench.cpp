@@ -54,7 +54,7 @@ BenchRun measure(const Arguments& arguments, const BenchSizes& sizes, Direction 
   Compilation compilation = arguments.spec.compile(direction);
   compilation.require_ranges();
   const std::string arch = arguments.arch.empty() ? runtime::device_info(device_ordinal).arch : arguments.arch;
-  const std::string schedule = tune::schedule_for(compilation, arch, problem_of(sizes));
+  const std::string schedule = tune::schedule_for(compilation, arch, problem_of(sizes), sizes.seqlens);
   const emit::Emitted emitted = text_for(compilation, arguments, schedule, arch);
   const auto kernel = runtime::make_cuda_kernel(emitted.text, emitted.manifest);
   BenchRun run = time_kernel(*kernel, sizes, device_ordinal);
@@ -82,7 +82,8 @@ int run(const Arguments& arguments) {
   else
     fmt::print(
         "{}\nplain copy: {:.0f} GB/s read and written; floor: the time of a copy of as many bytes; call: the host's time "
-        "for the bare launches of a call + for its checks and arguments\n",
+        "for the bare launches of a call + for its arguments, with the tensors of an earlier call; fresh: all of it with "
+        "others, which are checked and laid out anew\n",
         to_text(runs), copy);
   return verified ? 0 : 1;
 }

@@ -4,10 +4,13 @@
 #include <algorithm>
 #include <deque>
 #include <future>
+#include <map>
 #include <thread>
 
+#include "kdagen/error.h"
 #include "runtime/tuning_store.h"
 #include "tools/tune/device_bench.h"
+#include "tools/tune/worker.h"
 
 namespace kdagen::tune {
 namespace {
@@ -16,50 +19,109 @@ struct Timed {
   std::string schedule;
   Built built;
   std::vector<double> ms;
-  double median() const { return runtime::TuningEntry{"", ms, ""}.median(); }
+  double median() const { return runtime::median_of(ms); }
 };
 
-/// In the candidates' order, as many at a time as there are processors.
-std::vector<Timed> build_all(const std::vector<Candidate>& candidates, DeviceBench& bench) {
-  const size_t jobs = std::max(1U, std::thread::hardware_concurrency());
-  std::deque<std::pair<std::string, std::future<Built>>> running;
-  std::vector<Timed> built;
-  const auto finish_first = [&] {
-    built.push_back({running.front().first, running.front().second.get(), {}});
-    running.pop_front();
-    Timed& last = built.back();
-    if (last.built.rejected.empty()) last.built.rejected = bench.difference(last.built, false);
-    if (!last.built.rejected.empty()) built.pop_back();
-  };
-  for (const Candidate& candidate : candidates) {
-    if (running.size() == jobs) finish_first();
-    running.emplace_back(candidate.schedule, std::async(std::launch::async, bench.prepare(candidate.schedule)));
+class Retimer {
+ public:
+  Retimer(Compilation& compilation, const BenchSizes& sizes, int ordinal, const std::vector<Casualty>& casualties,
+          const Report& report, size_t most_candidates)
+      : device_(runtime::device_info(ordinal)), bench_(compilation, device_.arch, sizes, ordinal), report_(report) {
+    const runtime::TuningStore store = store_of(device_, emit_kernel_as(compilation, "default", device_.arch).manifest);
+    for (const Casualty& casualty : casualties) {
+      const runtime::TunedText text = bench_.tuned_text(casualty.schedule);
+      store.reject(bench_.key(), text, casualty.reason);
+      rejected_[casualty.schedule] = casualty.reason;
+    }
+    for (const runtime::TuningEntry& entry : bench_.still_true(store.entries(bench_.key())))
+      if (!entry.rejected.empty()) rejected_[entry.text.schedule] = entry.rejected;
+    std::vector<Candidate> all = candidates(compilation, device_.arch, processor_of(device_));
+    if (all.size() > most_candidates) all.resize(most_candidates);
+    build(all);
   }
-  while (!running.empty()) finish_first();
-  return built;
-}
+
+  Retiming retime(const std::string& chosen, int rounds) {
+    for (int round = 0; round < rounds; ++round)
+      for (Timed& timed : all_) {
+        report_.trying(timed.schedule, bench_.patience());
+        timed.ms.push_back(bench_.milliseconds(timed.built));
+      }
+    report_.trying("", {});
+    const auto best = std::min_element(all_.begin(), all_.end(),
+                                       [](const Timed& a, const Timed& b) { return a.median() < b.median(); });
+    const auto own =
+        std::find_if(all_.begin(), all_.end(), [&](const Timed& timed) { return timed.schedule == chosen; });
+    Retiming result;
+    result.timed = static_cast<int>(all_.size());
+    if (own == all_.end()) {
+      const auto why = rejected_.find(chosen);
+      result.failure = why == rejected_.end() ? "it is no candidate" : why->second;
+      return result;
+    }
+    result.best = best->schedule;
+    result.best_ms = best->median();
+    result.chosen_ms = own->median();
+    return result;
+  }
+
+ private:
+  using Running = std::pair<std::string, std::future<Built>>;
+
+  /// In the candidates' order, as many at a time as there are processors.
+  void build(const std::vector<Candidate>& candidates) {
+    const size_t jobs = std::max(1U, std::thread::hardware_concurrency());
+    std::deque<Running> running;
+    for (const Candidate& candidate : candidates) {
+      if (rejected_.count(candidate.schedule)) continue;
+      if (running.size() == jobs) finish_first(running);
+      try {
+        running.emplace_back(candidate.schedule, std::async(std::launch::async, bench_.prepare(candidate.schedule)));
+      } catch (const UsageError& error) {
+        rejected_[candidate.schedule] = error.what();
+      }
+    }
+    while (!running.empty()) finish_first(running);
+  }
+
+  void finish_first(std::deque<Running>& running) {
+    Running first = std::move(running.front());
+    running.pop_front();
+    report_.trying(first.first, compiling_patience);
+    Timed timed{first.first, first.second.get(), {}};
+    report_.trying(first.first, bench_.patience());
+    std::string reason = timed.built.rejected;
+    if (reason.empty()) reason = bench_.difference(timed.built, false);
+    report_.trying("", {});
+    if (reason.empty())
+      all_.push_back(std::move(timed));
+    else
+      rejected_[first.first] = reason;
+  }
+
+  runtime::DeviceInfo device_;
+  DeviceBench bench_;
+  const Report& report_;
+  std::map<std::string, std::string> rejected_;  // reasons by schedule
+  std::vector<Timed> all_;
+};
 
 }  // namespace
 
-Retiming retime_all(Compilation& compilation, const BenchSizes& sizes, int ordinal, const std::string& chosen,
-                    int rounds) {
-  const runtime::DeviceInfo device = runtime::device_info(ordinal);
-  DeviceBench bench(compilation, device.arch, sizes, ordinal);
-  std::vector<Timed> all = build_all(
-      candidates(compilation, device.arch, {device.shared_bytes_per_multiprocessor, device.threads_per_multiprocessor}),
-      bench);
-  for (int round = 0; round < rounds; ++round)
-    for (Timed& timed : all) timed.ms.push_back(bench.milliseconds(timed.built));
-  const auto best =
-      std::min_element(all.begin(), all.end(), [](const Timed& a, const Timed& b) { return a.median() < b.median(); });
-  const auto own = std::find_if(all.begin(), all.end(), [&](const Timed& timed) { return timed.schedule == chosen; });
-  Retiming result;
-  result.timed = static_cast<int>(all.size());
-  if (best == all.end() || own == all.end()) return result;
-  result.best = best->schedule;
-  result.best_ms = best->median();
-  result.chosen_ms = own->median();
-  return result;
+Retiming retime_apart(const std::function<Compilation()>& compilation, const BenchSizes& sizes, int ordinal,
+                      const std::string& chosen, int rounds, size_t most_candidates) {
+  const nlohmann::json json = supervise(
+      [&](const std::vector<Casualty>& casualties, const Report& report) -> nlohmann::json {
+        Compilation own = compilation();
+        const Retiming result =
+            Retimer(own, sizes, ordinal, casualties, report, most_candidates).retime(chosen, rounds);
+        return {{"best", result.best},
+                {"best_ms", result.best_ms},
+                {"chosen_ms", result.chosen_ms},
+                {"timed", result.timed},
+                {"failure", result.failure}};
+      },
+      [](const SearchResult&, size_t) {});
+  return {json.at("best"), json.at("best_ms"), json.at("chosen_ms"), json.at("timed"), json.at("failure")};
 }
 
 }  // namespace kdagen::tune

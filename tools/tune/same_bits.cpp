@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <tuple>
 
 #include <fmt/format.h>
 
@@ -60,8 +61,12 @@ SmallReferences::SmallReferences(runtime::CudaKernel& kernel, int ordinal) {
   BenchSizes fixed, packed;
   fixed.batch = 2, fixed.tokens = 37 * chunk + 3, fixed.heads = 3;
   packed.heads = 3, packed.seqlens = {1, 2 * chunk + 5, 0, 4 * chunk, 40 * chunk + 1};
-  for (const BenchSizes& sizes : {fixed, packed}) {
-    calls_.push_back(std::make_unique<DeviceCall>(kernel.manifest(), sizes, ordinal, patterns, false));
+  constexpr auto i32 = runtime::OffsetType::i32, i64 = runtime::OffsetType::i64;
+  const std::tuple<BenchSizes, bool, runtime::OffsetType> forms[] = {
+      {fixed, true, i32}, {packed, true, i32}, {fixed, false, i32}, {packed, false, i64}};
+  for (const auto& [sizes, aligned, offsets] : forms) {
+    calls_.push_back(
+        std::make_unique<DeviceCall>(kernel.manifest(), sizes, ordinal, patterns, CallForm{false, aligned, offsets}));
     references_.emplace_back(kernel, *calls_.back(), ordinal);
   }
 }

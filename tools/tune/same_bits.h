@@ -28,7 +28,8 @@ class Reference {
 };
 
 /// References on a few small problems: full and ragged tiles, more of them than a block of any schedule takes, packed
-/// sequences with an empty one.
+/// sequences with an empty one; tensors that are aligned and such that are not, offsets of 32 and of 64 bits, so that
+/// every entry of a text runs.
 class SmallReferences {
  public:
   SmallReferences(runtime::CudaKernel& kernel, int ordinal);

@@ -21,17 +21,21 @@ constexpr double a_step = 0.03;  // what a step away from a known schedule is ex
 class Search {
  public:
   Search(const std::vector<Candidate>& candidates, Workbench& workbench, const SearchOptions& options, const Keep& keep,
-         const Progress& progress)
+         const Progress& progress, const Trying& trying)
       : candidates_(candidates),
         workbench_(workbench),
         options_(options),
         keep_(keep),
         progress_(progress),
+        trying_(trying),
         states_(candidates.size()) {}
 
   void remember(const std::vector<runtime::TuningEntry>& known) {
     std::map<std::string, const runtime::TuningEntry*> by_name;
-    for (const runtime::TuningEntry& entry : known) by_name[entry.schedule] = &entry;
+    for (const runtime::TuningEntry& entry : known) {
+      const runtime::TuningEntry*& named = by_name[entry.text.schedule];
+      if (!named || !entry.rejected.empty()) named = &entry;
+    }
     for (size_t i = 0; i < states_.size(); ++i)
       if (auto found = by_name.find(candidates_[i].schedule); found != by_name.end())
         states_[i] = {found->second->ms, i == 0 ? "" : found->second->rejected, true};
@@ -40,7 +44,7 @@ class Search {
   SearchResult run() {
     time_default();
     while (true) {
-      while (static_cast<int>(running_.size()) < options_.jobs && has_time_for(slowest_) && begin_next()) {
+      while (static_cast<int>(running_.size()) < options_.jobs && has_time_for_another() && begin_next()) {
       }
       if (running_.empty()) break;
       finish_first();
@@ -55,25 +59,42 @@ class Search {
     bool seen = false;
     double median() const {
       if (!rejected.empty() || ms.empty()) return never;
-      return runtime::TuningEntry{"", ms, ""}.median();
+      return runtime::median_of(ms);
     }
   };
   struct Running {
     size_t index;
-    Clock::time_point begun;
-    std::future<Built> built;
+    std::future<std::pair<Built, Clock::duration>> built;  // and what that took
+  };
+  struct Finalist {
+    size_t index;
+    Built built;
+    std::vector<double> ms;  // beside the others'
+    double median() const { return runtime::median_of(ms); }
   };
 
-  bool has_time_for(Clock::duration work) const {
-    return workbench_.now() + work + workbench_.closing_time() <= options_.deadline;
+  bool has_time_for(Clock::duration work) const { return workbench_.now() + work <= options_.deadline; }
+
+  /// They are compiled side by side, but tried one after another. The end is to come after that.
+  bool has_time_for_another() const {
+    const auto in_line = static_cast<int64_t>(running_.size()) + 1;
+    return has_time_for(slowest_build_ + in_line * slowest_trial_ + for_the_end());
+  }
+
+  /// All of it, if that is no more than a quarter of the budget; the fastest's comparison and timing in any case.
+  Clock::duration for_the_end() const {
+    const Clock::duration all =
+        options_.finalists * workbench_.closing_time() + options_.rounds * (options_.finalists + 1) * slowest_trial_;
+    const Clock::duration least = workbench_.closing_time() + 2 * slowest_trial_;
+    return std::max(least, std::min(all, (options_.deadline - begun_) / 4));
   }
 
   void time_default() {
+    default_ = workbench_.prepare(candidates_.front().schedule)();
+    if (!default_.rejected.empty()) throw ToolchainError("the default schedule: " + default_.rejected);
     const Clock::time_point begun = workbench_.now();
-    const Built built = workbench_.prepare(candidates_.front().schedule)();
-    if (!built.rejected.empty()) throw ToolchainError("the default schedule: " + built.rejected);
-    record(0, {workbench_.milliseconds(built), ""});
-    slowest_ = workbench_.now() - begun;
+    record(0, {workbench_.milliseconds(default_), ""});
+    slowest_trial_ = workbench_.now() - begun;
   }
 
   /// By the fastest known schedule, and how far it is from there.
@@ -97,28 +118,46 @@ class Search {
     const std::optional<size_t> index = next();
     if (!index) return false;
     states_[*index].seen = true;
-    const Clock::time_point begun = workbench_.now();
     try {
-      running_.push_back(
-          {*index, begun, std::async(std::launch::async, workbench_.prepare(candidates_[*index].schedule))});
+      trying_(candidates_[*index].schedule, compiling_patience);
+      const auto timed = [build = workbench_.prepare(candidates_[*index].schedule)] {
+        const Clock::time_point begun = Clock::now();
+        Built built = build();
+        return std::pair(std::move(built), Clock::now() - begun);
+      };
+      running_.push_back({*index, std::async(std::launch::async, timed)});
     } catch (const UsageError& error) {
       record(*index, {0, error.what()});
     }
+    trying_("", {});
     return true;
   }
 
   void finish_first() {
     Running first = std::move(running_.front());
     running_.pop_front();
-    record(first.index, trial_of(first.built.get(), false));
-    slowest_ = std::max(slowest_, workbench_.now() - first.begun);
+    trying_(candidates_[first.index].schedule, compiling_patience);
+    const auto [built, duration] = first.built.get();
+    slowest_build_ = std::max(slowest_build_, duration);
+    const Clock::time_point begun = workbench_.now();
+    trying_(candidates_[first.index].schedule, workbench_.patience());
+    const Trial trial = trial_of(built);
+    trying_("", {});
+    record(first.index, trial);
+    slowest_trial_ = std::max(slowest_trial_, workbench_.now() - begun);
   }
 
-  Trial trial_of(const Built& built, bool whole_problem) {
+  Trial trial_of(const Built& built) {
     if (!built.rejected.empty()) return {0, built.rejected};
-    const std::string difference = workbench_.difference(built, whole_problem);
-    if (!difference.empty()) return {0, difference};
-    return {workbench_.milliseconds(built), ""};
+    try {
+      const std::string difference = workbench_.difference(built, false);
+      if (!difference.empty()) return {0, difference};
+      return {workbench_.milliseconds(built), ""};
+    } catch (const runtime::DeviceLost&) {
+      throw;  // no other one can be tried either
+    } catch (const ToolchainError& error) {
+      return {0, error.what()};
+    }
   }
 
   void record(size_t index, const Trial& trial) {
@@ -140,7 +179,7 @@ class Search {
   }
 
   SearchResult result(size_t best) const {
-    SearchResult result{candidates_[best].schedule, states_[best].median(), 0, 0};
+    SearchResult result{candidates_[best].schedule, states_[best].median(), states_[0].median(), 0, 0};
     for (const State& state : states_) {
       result.rejected += !state.rejected.empty();
       result.tried += !state.rejected.empty() || !state.ms.empty();
@@ -148,22 +187,55 @@ class Search {
     return result;
   }
 
-  /// Only what equals the default on the whole problem in this process may win; a single time may be a lucky one.
+  /// Only what equals the default on the whole problem in this process may win; a single time may be a lucky one, and
+  /// one of another hour of another clock.
   SearchResult closing() {
+    std::vector<Finalist> finalists = equal_as_a_whole();
+    if (finalists.empty()) return result(0);
+    finalists.insert(finalists.begin(), {0, default_, {}});
+    for (int round = 0; round < options_.rounds; ++round) {
+      if (round > 0 && !has_time_for(static_cast<int64_t>(finalists.size()) * slowest_trial_)) break;
+      for (Finalist& finalist : finalists) {
+        const std::string& schedule = candidates_[finalist.index].schedule;
+        trying_(finalist.index == 0 ? "" : schedule, workbench_.patience());
+        finalist.ms.push_back(workbench_.milliseconds(finalist.built));
+        trying_("", {});
+        record(finalist.index, {finalist.ms.back(), ""});
+      }
+    }
+    const auto best = std::min_element(finalists.begin(), finalists.end(),
+                                       [](const Finalist& a, const Finalist& b) { return a.median() < b.median(); });
+    SearchResult closed = result(best->index);
+    closed.ms = best->median();
+    closed.default_ms = finalists.front().median();
+    return closed;
+  }
+
+  std::vector<Finalist> equal_as_a_whole() {
     std::vector<size_t> order(candidates_.size());
     std::iota(order.begin(), order.end(), size_t{0});
     std::stable_sort(order.begin(), order.end(),
                      [&](size_t a, size_t b) { return states_[a].median() < states_[b].median(); });
-    std::vector<size_t> accepted;
+    std::vector<Finalist> finalists;
+    bool first = true;
     for (const size_t index : order) {
-      const bool enough = static_cast<int>(accepted.size()) >= options_.finalists;
-      if (states_[index].median() == never || enough || (!accepted.empty() && !has_time_for({}))) break;
-      if (index != 0) record(index, trial_of(workbench_.prepare(candidates_[index].schedule)(), true));
-      if (states_[index].rejected.empty()) accepted.push_back(index);
+      // What is slower than the default is of no use, and of the others the fastest gets its chance in any case.
+      if (index == 0 || states_[index].median() == never) break;
+      if (static_cast<int>(finalists.size()) >= options_.finalists) break;
+      const auto timings = static_cast<int64_t>(finalists.size()) + 2;
+      if (!std::exchange(first, false) && !has_time_for(workbench_.closing_time() + timings * slowest_trial_)) break;
+      const std::string& schedule = candidates_[index].schedule;
+      trying_(schedule, compiling_patience);
+      Built built = workbench_.prepare(schedule)();
+      trying_(schedule, workbench_.patience());
+      const std::string rejected = built.rejected.empty() ? workbench_.difference(built, true) : built.rejected;
+      trying_("", {});
+      if (rejected.empty())
+        finalists.push_back({index, std::move(built), {}});
+      else
+        record(index, {0, rejected});
     }
-    if (accepted.empty()) accepted.push_back(0);
-    return result(*std::min_element(accepted.begin(), accepted.end(),
-                                    [&](size_t a, size_t b) { return states_[a].median() < states_[b].median(); }));
+    return finalists;
   }
 
   const std::vector<Candidate>& candidates_;
@@ -171,17 +243,20 @@ class Search {
   const SearchOptions& options_;
   const Keep& keep_;
   const Progress& progress_;
+  const Trying& trying_;
   std::vector<State> states_;
   std::deque<Running> running_;
-  Clock::duration slowest_{};
+  const Clock::time_point begun_ = workbench_.now();
+  Built default_;
+  Clock::duration slowest_build_{}, slowest_trial_{};  // of one candidate
 };
 
 }  // namespace
 
 SearchResult search(const std::vector<Candidate>& candidates, Workbench& workbench,
                     const std::vector<runtime::TuningEntry>& known, const SearchOptions& options, const Keep& keep,
-                    const Progress& progress) {
-  Search search(candidates, workbench, options, keep, progress);
+                    const Progress& progress, const Trying& trying) {
+  Search search(candidates, workbench, options, keep, progress, trying);
   search.remember(known);
   return search.run();
 }

@@ -33,18 +33,27 @@ class Workbench {
   virtual Clock::time_point now() const { return Clock::now(); }
   /// What comparing the winner on the whole problem will take.
   virtual Clock::duration closing_time() const { return {}; }
+  /// A candidate that takes the device longer than this, compared and timed, is not waited for.
+  virtual Clock::duration patience() const { return std::chrono::seconds(10); }
 };
+
+/// For a compiler that never ends.
+constexpr std::chrono::seconds compiling_patience(180);
+/// Told before whatever may fault or never end: which candidate is to blame, and after how long. Empty: none is.
+using Trying = std::function<void(const std::string& schedule, Clock::duration limit)>;
 
 struct SearchOptions {
   Clock::time_point deadline;
   int jobs = 1;       ///< candidates that are compiled at once
-  int finalists = 3;  ///< that are compared on the whole problem and timed again
+  int finalists = 3;  ///< that are compared on the whole problem and timed again, in turn and beside the default
+  int rounds = 3;     ///< of those timings
 };
 
 struct SearchResult {
   std::string best;
-  double ms = 0;  ///< median of its timings
-  int tried = 0;  ///< timed or rejected, now or before
+  double ms = 0;          ///< median of its timings; at the end, of those that were made beside the default's
+  double default_ms = 0;  ///< the default's, likewise
+  int tried = 0;          ///< timed or rejected, now or before
   int rejected = 0;
 };
 
@@ -58,10 +67,11 @@ using Progress = std::function<void(const SearchResult& so_far, size_t candidate
 
 /// The first candidate is the default: timed in any case, and what the others have to equal bit for bit. The next is
 /// always the one that lies nearest to the fastest known, so that an early end costs little. `known`: of earlier
-/// searches; what is in it is not tried again. No candidate is begun that would, going by the slowest so far, not be
-/// done by the deadline.
-SearchResult search(const std::vector<Candidate>& candidates, Workbench& workbench,
-                    const std::vector<runtime::TuningEntry>& known, const SearchOptions& options, const Keep& keep,
-                    const Progress& progress);
+/// searches; what is in it is not tried again. No candidate is begun that would, going by the slowest so far and by
+/// those before it, not be done by the deadline. The best is the default unless another one is faster beside it.
+SearchResult search(
+    const std::vector<Candidate>& candidates, Workbench& workbench, const std::vector<runtime::TuningEntry>& known,
+    const SearchOptions& options, const Keep& keep, const Progress& progress,
+    const Trying& trying = [](const std::string&, Clock::duration) {});
 
 }  // namespace kdagen::tune

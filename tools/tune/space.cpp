@@ -69,6 +69,16 @@ std::optional<ScheduleFigures> figures_of(Compilation& compilation, const std::s
 
 }  // namespace
 
+Processor processor_of(const runtime::DeviceInfo& device) {
+  return {device.shared_bytes_per_multiprocessor, device.threads_per_multiprocessor};
+}
+
+Processor processor_of(const std::string& arch) {
+  const int shared = schedule::shared_limit(arch) + reserved_bytes;  // one block may have all but its own share of it
+  const bool of_data_centres = arch == "sm_80" || arch == "sm_90" || arch == "sm_100" || arch == "sm_103";
+  return {shared, of_data_centres ? 2048 : 1536};
+}
+
 int distance(const Candidate& a, const Candidate& b) {
   int steps = 0;
   for (size_t i = 0; i < a.at.size(); ++i) steps += std::abs(a.at[i] - b.at[i]);

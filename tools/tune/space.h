@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "codegen/backend.h"
+#include "runtime/device.h"
 
 namespace kdagen::tune {
 
@@ -22,6 +23,10 @@ int distance(const Candidate& a, const Candidate& b);
 struct Processor {
   int shared_bytes = 0, threads = 0;
 };
+
+Processor processor_of(const runtime::DeviceInfo& device);
+/// As devices of this architecture have it. UsageError for one that no text can target.
+Processor processor_of(const std::string& arch);
 
 /// Why the schedule cannot be the best, by a model of its cost: residency that memory, threads or registers do not
 /// allow (a block more than the registers' count is let through: the compiler's report has the last word), and staged

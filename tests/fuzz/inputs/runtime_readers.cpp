@@ -110,17 +110,17 @@ std::vector<std::string> manifest_seeds() {
 
 bool accepts_tuning_store(const std::string& bytes) {
   silence_warnings();
-  const TuningKey key{"0123456789abcdef", "NVRTC 13.1", {false, 12}};
+  const TuningKey key{"0123456789abcdef", "NVRTC 13.1", "a machine", {}};
   const TuningStore store(folder(), "Fake 90", "sm_90", "sample_fwd");
   fs::create_directories(store.file().parent_path());
   spill(store.file(), bytes);
   for (const TuningEntry& entry : store.entries(key))
     for (const double ms : entry.ms) require(ms > 0 && std::isfinite(ms), "a time that is none");
-  store.nearest(key);
+  store.choices(key);
   const bool kept = fs::exists(store.file());
-  store.add_timing(key, "threads=256", 2);
+  store.add_timing(key, {"threads=256", "t"}, 2);
   bool found = false;
-  for (const TuningEntry& entry : store.entries(key)) found = found || entry.schedule == "threads=256";
+  for (const TuningEntry& entry : store.entries(key)) found = found || entry.text.schedule == "threads=256";
   require(found, "a timing is lost");
   return kept;
 }
@@ -130,9 +130,12 @@ std::vector<std::string> tuning_store_seeds() {
   const TuningStore store(folder(), "Fake 90", "sm_90", "sample_fwd");
   fs::remove(store.file());
   for (const bool packed : {false, true}) {
-    store.add_timing({"0123456789abcdef", "NVRTC 13.1", {packed, 12}}, "threads=128,stages=2", 3);
-    store.add_timing({"0123456789abcdef", "NVRTC 13.1", {packed, 12}}, "threads=128,stages=2", 1.5);
-    store.reject({"0123456789abcdef", "NVRTC 13.1", {packed, 12}}, "threads=512", "spills 16 bytes");
+    TuningKey key{"0123456789abcdef", "NVRTC 13.1", "a machine", {}};
+    key.shape.packed = packed;
+    store.add_timing(key, {"threads=128,stages=2", "t"}, 3);
+    store.add_timing(key, {"threads=128,stages=2", "t"}, 1.5);
+    store.reject(key, {"threads=512", "t"}, "spills 16 bytes");
+    if (packed) store.choose(key, {"threads=128,stages=2", "t"});
   }
   return {slurp(store.file())};
 }
