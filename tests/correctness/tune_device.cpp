@@ -24,6 +24,7 @@ using namespace kdagen::testing;
 using namespace std::chrono_literals;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Pair;
 
 namespace {
 
@@ -255,11 +256,24 @@ TEST_F(TuneDevice, SmallReferencesRunEveryEntry) {
       entries.insert(launch.entry);
       if (!launch.entry_any.empty()) entries.insert(launch.entry_any);
     }
+    size_t offset_bytes = 0;  // which of the words it is
+    for (const runtime::ArgumentInfo& argument : start.kernel->manifest().arguments) {
+      if (argument.name == "offset_bytes") break;
+      offset_bytes += static_cast<size_t>(runtime::argument_words(argument.kind));
+    }
     fake().launches.clear();
+    fake().word_count = static_cast<int>(offset_bytes) + 1;
     EXPECT_EQ(bench.difference(start, false), "");
-    for (const FakeLaunch& launch : fake().launches) launched.insert(launch.entry);
+    std::set<std::pair<std::string, std::uint64_t>> main_entries;
+    for (const FakeLaunch& launch : fake().launches) {
+      launched.insert(launch.entry);
+      if (launch.entry == "rmsnorm_bwd" || launch.entry == "rmsnorm_bwd_any")
+        main_entries.emplace(launch.entry, launch.words.at(offset_bytes));
+    }
     EXPECT_EQ(launched, entries);
     EXPECT_GT(entries.size(), 4u);
+    EXPECT_THAT(main_entries, ElementsAre(Pair("rmsnorm_bwd", 0), Pair("rmsnorm_bwd", 4), Pair("rmsnorm_bwd_any", 0),
+                                          Pair("rmsnorm_bwd_any", 8)));
   });
 }
 
