@@ -302,10 +302,15 @@ TEST_F(TuneDevice, EveryScheduleIsTimedAgainBesideTheChoice) {
   on_stand_in([] {
     fake().elapsed = made_up_time;
     fake().launch_result = [](const FakeLaunch& launch) { return launch.grid[0] * launch.grid[1] == 114 ? 700 : 0; };
-    const auto again = [](int tiles) {
-      return tune::retime_apart(
-          [] { return compilation_of("rmsnorm", Direction::fwd); }, small_sizes(), device,
-          fmt::format("threads=256,tiles_per_block={},min_blocks=2,heads_fastest=1,stages=0", tiles), 2, 8);
+    Compilation compilation = compilation_of("rmsnorm", Direction::fwd);
+    const std::string start = tune::candidates(compilation, arch, {167936, 2048}).front().schedule;
+    const auto again = [&](int tiles) {
+      std::string chosen = start;
+      const size_t at = chosen.find("tiles_per_block=4,");
+      EXPECT_NE(at, std::string::npos) << start;
+      chosen.replace(at, 17, fmt::format("tiles_per_block={}", tiles));
+      return tune::retime_apart([] { return compilation_of("rmsnorm", Direction::fwd); }, small_sizes(), device, chosen,
+                                2, 8);
     };
     const tune::Retiming all = again(4);
     EXPECT_EQ(all.failure, "");

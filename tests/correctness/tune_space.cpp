@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "codegen/schedule/schedule.h"
+#include "kdagen/error.h"
 #include "kdagen/registry.h"
 #include "tests/common/tune_case.h"
 
@@ -91,6 +92,16 @@ TEST(TuneSpace, WhatCannotFitIsHopeless) {
   EXPECT_EQ(tune::hopeless(figures(512, 5, 0, 1 << 10, 0, 8), large), "threads");
   EXPECT_EQ(tune::hopeless(figures(512, 4, 0, 1 << 10, 0, 2), large), "registers");
   EXPECT_EQ(tune::hopeless(figures(512, 3, 0, 1 << 10, 0, 2), large), "");  // the compiler decides
+}
+
+TEST(TuneSpace, ProcessorsOfArchitectures) {
+  for (const char* arch : {"sm_90", "sm_90a"}) {
+    EXPECT_EQ(tune::processor_of(arch).shared_bytes, 228 << 10);
+    EXPECT_EQ(tune::processor_of(arch).threads, 2048);
+  }
+  EXPECT_EQ(tune::processor_of("sm_86").shared_bytes, 100 << 10);
+  EXPECT_EQ(tune::processor_of("sm_86").threads, 1536);
+  EXPECT_THROW(tune::processor_of("sm_70"), UsageError);
 }
 
 TEST(TuneSpace, BytesOnTheirWay) {

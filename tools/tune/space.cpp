@@ -75,7 +75,8 @@ Processor processor_of(const runtime::DeviceInfo& device) {
 
 Processor processor_of(const std::string& arch) {
   const int shared = schedule::shared_limit(arch) + reserved_bytes;  // one block may have all but its own share of it
-  const bool of_data_centres = arch == "sm_80" || arch == "sm_90" || arch == "sm_100" || arch == "sm_103";
+  const std::string base = arch.substr(0, arch.find_last_not_of('a') + 1);  // of sm_90a too
+  const bool of_data_centres = base == "sm_80" || base == "sm_90" || base == "sm_100" || base == "sm_103";
   return {shared, of_data_centres ? 2048 : 1536};
 }
 
