@@ -83,11 +83,8 @@ Compiler find_nvcc() {
 
 Compiler find_nvrtc() {
   const NvrtcLibrary& library = nvrtc_library();
-  std::error_code error;
-  // NVRTC does not tell its patch level; another build has another size.
-  const auto bytes = std::filesystem::file_size(library.path, error);
   return {CompilerChoice::nvrtc, library.path,
-          fmt::format("{}.{} ({} bytes)", library.major, library.minor, error ? 0 : bytes), library.archs};
+          fmt::format("{}.{} (build {})", library.major, library.minor, library.hash.substr(0, 16)), library.archs};
 }
 
 Compiler find_host() {

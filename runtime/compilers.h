@@ -17,7 +17,7 @@ std::string_view name_of(CompilerChoice choice);
 struct Compiler {
   CompilerChoice choice = CompilerChoice::nvrtc;
   std::filesystem::path path;  ///< the program, or the library of NVRTC
-  std::string version;         ///< "13.0", "13.0.88", "g++ (Debian 12.2.0-14) 12.2.0"
+  std::string version;         ///< "13.0 (build 5f0c...)", "13.0.88", "g++ (Debian 12.2.0-14) 12.2.0"
   std::vector<int> archs;      ///< compute capabilities it compiles for, ascending: 75 80 90 ...
 
   /// "nvcc 13.0.88": part of the cache key and of reports.

@@ -6,13 +6,12 @@
 
 #include <algorithm>
 #include <atomic>
-#include <filesystem>
 #include <vector>
 
 #include <fmt/format.h>
 
+#include "runtime/libraries.h"
 #include "runtime/process.h"
-#include "runtime/trust.h"
 
 namespace kdagen::runtime {
 namespace {
@@ -92,21 +91,17 @@ std::vector<Symbol> symbols(DriverFunctions& f) {
 #undef KDAGEN_V2
 }
 
-void* open_library(DriverStatus& status) {
+void* find_library(DriverStatus& status) {
   std::vector<std::string> names{"libcuda.so.1", "libcuda.so"};
   const std::string chosen = environment_variable("KDAGEN_LIBCUDA");
   if (!chosen.empty()) names = {chosen};
   for (const std::string& name : names) {
-    if (name.find('/') != std::string::npos && std::filesystem::exists(name))
-      if (const std::string problem = execution_problem(name); !problem.empty()) {
-        status.reason = problem;
-        continue;
-      }
-    if (void* library = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL)) {
+    std::string reason;
+    if (void* library = open_library(name, reason)) {
       status.library = name;
       return library;
     }
-    if (status.reason.empty()) status.reason = dlerror();
+    if (status.reason.empty()) status.reason = reason;
   }
   status.reason = fmt::format("no NVIDIA driver: {}", status.reason);
   if (!chosen.empty()) status.reason += " (KDAGEN_LIBCUDA is set, so no other place was tried)";
@@ -148,7 +143,7 @@ std::string init_failure(CudaResult result, const std::string& library) {
 Driver load_driver() {
   Driver driver;
   driver.process = getpid();
-  void* library = open_library(driver.status);
+  void* library = find_library(driver.status);
   if (!library) return driver;
   const auto init = reinterpret_cast<CudaResult (*)(unsigned)>(dlsym(library, "cuInit"));
   const auto version = reinterpret_cast<CudaResult (*)(int*)>(dlsym(library, "cuDriverGetVersion"));

@@ -10,6 +10,9 @@
 #include <fmt/format.h>
 
 #include "kdagen/error.h"
+#include "runtime/cache.h"
+#include "runtime/files.h"
+#include "runtime/libraries.h"
 #include "runtime/process.h"
 #include "runtime/toolkit.h"
 #include "runtime/trust.h"
@@ -66,15 +69,10 @@ bool load_functions(void* library, Functions& f, std::string& reason) {
 
 std::unique_ptr<NvrtcLibrary> open_nvrtc(const std::string& name, std::string& reason) {
   const std::filesystem::path folder = std::filesystem::path(name).parent_path();
-  std::error_code ignored;
-  if (!folder.empty() && std::filesystem::exists(name, ignored)) reason = execution_problem(name);
-  if (!reason.empty()) return nullptr;
-  if (!folder.empty()) preload_builtins(folder);
-  void* handle = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (!handle) {
-    reason = dlerror();
-    return nullptr;
-  }
+  // Before the library, and only beside one that will be loaded.
+  if (!folder.empty() && execution_problem(name).empty()) preload_builtins(folder);
+  void* handle = open_library(name, reason);
+  if (!handle) return nullptr;
   auto functions = std::make_unique<Functions>();
   auto library = std::make_unique<NvrtcLibrary>();
   if (!load_functions(handle, *functions, reason)) return nullptr;
@@ -85,6 +83,13 @@ std::unique_ptr<NvrtcLibrary> open_nvrtc(const std::string& name, std::string& r
   functions->GetSupportedArchs(library->archs.data());
   Dl_info info;
   library->path = dladdr(reinterpret_cast<void*>(functions->Version), &info) && info.dli_fname ? info.dli_fname : name;
+  std::string unread;
+  const auto bytes = read_file(library->path, unread);
+  if (!bytes) {
+    reason = fmt::format("cannot read {}: {}", library->path.string(), unread);
+    return nullptr;
+  }
+  library->hash = hash_text(*bytes);
   library->functions = functions.release();  // lives as long as the library, which is never closed
   return library;
 }

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Running compilers: no shell, so paths may hold any character.
 #pragma once
+#include <sys/types.h>
+
+#include <chrono>
 #include <filesystem>
 #include <map>
 #include <optional>
@@ -20,8 +23,23 @@ struct ProcessOptions {
   std::map<std::string, std::string> environment;
 };
 
-/// Runs argv[0] (a path, or a name looked up in PATH) to its end. ToolchainError when it cannot be started.
+/// Runs argv[0] (a path, or a name looked up in PATH) to its end, in a process group of its own. ToolchainError when it
+/// cannot be started, or does not end within time_limit(). Its LD_LIBRARY_PATH is the caller's without what others
+/// could fill.
 ProcessResult run_process(const std::vector<std::string>& argv, const ProcessOptions& options = {});
+
+/// $KDAGEN_TIME_LIMIT in seconds; 20 minutes without it.
+std::chrono::seconds time_limit();
+
+struct ChildEnd {
+  std::string output;
+  int status = 0;    ///< waitpid's
+  std::string late;  ///< when the time ran out: what happened, to follow the child's name
+};
+
+/// Reads what the child writes until it ends, whatever processes it leaves behind. After time_limit() it is killed with
+/// its process group, which it must lead.
+ChildEnd await_child(pid_t child, int output);
 
 /// Environment for a compiler: messages in English, temporary files in `scratch` ("." for the working directory of a
 /// compiler that hands its names to a shell of its own), and none of the variables that would slip options, headers or

@@ -3,6 +3,8 @@
 
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <signal.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -20,6 +22,8 @@
 #include "runtime/compilers.h"
 #include "runtime/files.h"
 #include "runtime/process.h"
+#include "runtime/trust.h"
+#include "tools/line_markers.h"
 
 namespace kdagen::runtime {
 std::span<const EmbeddedFile> dsl_headers();  // dsl/include
@@ -56,12 +60,22 @@ void run_compiler(const Compiler& compiler, std::vector<std::string> arguments, 
   throw SpecError(fmt::format("{}\n{}({}, exit code {})", first, output, compiler.label(), result.exit_code));
 }
 
+/// What is compiled here runs as this user, so it must be this user who says what it is.
+void require_trusted(const std::string& source, const std::string& file) {
+  const std::string problem = runtime::execution_problem(file);
+  if (problem.empty()) return;
+  throw UsageError(fmt::format("{}:1: error: {} {}: {}", source, file == source ? "the spec" : "the header " + file,
+                               "is not compiled", problem));
+}
+
 /// Everything the compiler will see, with marks for the user's files and lines.
 std::string preprocess(const Compiler& compiler, const std::string& source, const fs::path& scratch) {
   const fs::path headers = runtime::Cache::shared().unpack(runtime::dsl_headers()), text = scratch / "spec.ii";
   run_compiler(compiler, {"-std=c++20", "-E", "-I", headers.string(), "-o", text.string(), "-x", "c++", source}, source,
                scratch);
-  return read_whole(text);
+  std::string result = read_whole(text);
+  for (const std::string& file : entered_files(result)) require_trusted(source, file);
+  return result;
 }
 
 std::string compile(const Compiler& compiler, const std::string& text, const std::string& source,
@@ -113,38 +127,30 @@ Answer ask(const fs::path& plugin, const std::string& source, const std::string&
                 error ? error : source + ":1: error: the spec handed over nothing");
 }
 
-/// Everything from the file until all writers have closed it.
-std::string read_to_end(int file) {
-  std::string text;
-  char buffer[4096];
-  for (ssize_t count; (count = read(file, buffer, sizeof buffer)) != 0;) {
-    if (count < 0 && errno != EINTR) break;
-    if (count > 0) text.append(buffer, static_cast<std::size_t>(count));
-  }
-  return text;
-}
-
 /// ask() in a child process: a spec is its user's code, and may crash or end the process that runs it.
 std::string ask_apart(const fs::path& plugin, const std::string& source, const std::string& options) {
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) throw ToolchainError(std::string("cannot make a pipe: ") + std::strerror(errno));
+  const runtime::FileDescriptor output(ends[0]);
+  runtime::FileDescriptor input(ends[1]);
   std::fflush(nullptr);
   const pid_t child = fork();
   if (child == 0) {
+    setpgid(0, 0);
+    prctl(PR_SET_PDEATHSIG, SIGKILL);                        // interrupting the terminal's group would not reach it
     const Answer text = ask(plugin, source, options) + '.';  // the end, so that a part is no answer
     for (std::size_t done = 0; done < text.size();) {
-      const ssize_t count = write(ends[1], text.data() + done, text.size() - done);
+      const ssize_t count = write(input.get(), text.data() + done, text.size() - done);
       if (count < 0 && errno != EINTR) _exit(1);
       done += count < 0 ? 0 : static_cast<std::size_t>(count);
     }
     _exit(0);
   }
-  close(ends[1]);
-  const std::string text = child < 0 ? "" : read_to_end(ends[0]);
-  close(ends[0]);
   if (child < 0) throw ToolchainError(std::string("cannot start a process for the spec: ") + std::strerror(errno));
-  int status = 0;
-  while (waitpid(child, &status, 0) < 0 && errno == EINTR) continue;
+  setpgid(child, child);  // whoever comes first
+  input = runtime::FileDescriptor();
+  const auto [text, status, late] = runtime::await_child(child, output.get());
+  if (!late.empty()) throw SpecError(fmt::format("{}:1: error: the spec {}", source, late));
   if (WIFSIGNALED(status))
     throw SpecError(fmt::format("{}:1: error: the spec crashed: {}", source, strsignal(WTERMSIG(status))));
   if (text.size() < 2 || text.back() != '.')
@@ -167,10 +173,12 @@ std::string ask_apart(const fs::path& plugin, const std::string& source, const s
 }  // namespace
 
 std::string plugin_graph(const std::string& path, const std::map<std::string, std::string>& options) {
-  const std::string source = path.starts_with('-') ? "./" + path : path;
+  // The compiler takes "-" for an option, and "@" for a file of options.
+  const std::string source = path.starts_with('-') || path.starts_with('@') ? "./" + path : path;
   std::error_code ignored;
   if (!fs::is_regular_file(source, ignored) || access(source.c_str(), R_OK) != 0)
     throw UsageError("cannot read the spec " + path + "; pass a shipped spec's name or the path of a .cpp file");
+  require_trusted(source, source);
   const std::string lines = plugin::write_options(options);
   const Compiler compiler = runtime::find_compiler(runtime::CompilerChoice::host);
   runtime::Cache& cache = runtime::Cache::shared();

@@ -81,3 +81,24 @@ KDAGEN_SPEC(f, f)
   fs::last_write_time(folder / "factor.h", time);
   EXPECT_EQ(Graph(graph_bytes(path, {})).formula("y"), "(x * 3)");
 }
+
+// A compiler takes "-o" for an option and "@file" for a file with options.
+TEST_F(Plugin, NamesThatACompilerWouldReadAsOptions) {
+  const std::string text = R"(#include <kdagen/kdagen.h>
+using namespace kdagen;
+static Spec f(const Options& o) {
+  Spec s("f", "", o);
+  Axis t = s.rows("t"), h = s.heads("h");
+  s.output("y", s.input("x", {t, h}) * 2.0);
+  return s;
+}
+KDAGEN_SPEC(f, f)
+)";
+  const fs::path before = fs::current_path();
+  fs::current_path(folder);
+  for (const std::string name : {"@spec.cpp", "-ospec.cpp"}) {
+    write(name, text);
+    EXPECT_EQ(Graph(graph_bytes(name, {})).json["file"], "./" + name);
+  }
+  fs::current_path(before);
+}

@@ -2,6 +2,8 @@
 // What a user sees of a spec file that does not compile, does not register, throws, or does not exist.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <filesystem>
@@ -108,6 +110,53 @@ KDAGEN_SPEC(f, f))");
   EXPECT_THAT(kdagen::graph_bytes(path, {}), HasSubstr("\"outputs\""));
   std::ofstream(folder / "loading.cpp") << "struct A { A() { __builtin_trap(); } } a;\n#include <kdagen/kdagen.h>\n";
   EXPECT_THAT(message<kdagen::SpecError>((folder / "loading.cpp").string()), HasSubstr("the spec crashed"));
+}
+
+// The compilation is cached, so that only the spec's own time is short.
+TEST_F(PluginErrors, ASpecThatDoesNotEnd) {
+  const std::string path = write(R"(static Spec f(const Options& o) {
+  Spec s("f", "", o);
+  Axis t = s.rows("t"), h = s.heads("h"), d = s.features("d");
+  for (volatile bool more = o.integer("fault", 0, 0, 1) > 0; more;) continue;
+  s.output("y", 2.0 * s.input("x", {t, h, d}));
+  return s;
+}
+KDAGEN_SPEC(f, f))");
+  EXPECT_THAT(kdagen::graph_bytes(path, {}), HasSubstr("\"outputs\""));
+  setenv("KDAGEN_TIME_LIMIT", "10", 1);
+  EXPECT_EQ(message<kdagen::SpecError>(path, {{"fault", "1"}}),
+            path +
+                ":1: error: the spec did not end within 10 s, and was stopped; KDAGEN_TIME_LIMIT sets another limit "
+                "in seconds");
+  unsetenv("KDAGEN_TIME_LIMIT");
+}
+
+// What others could have written is not run as this user.
+TEST_F(PluginErrors, SpecsAndHeadersThatAnybodyCouldWrite) {
+  const std::string path = write("#include \"open/a \\ b.h\"\n");
+  const fs::path open = folder / "open", header = open / "a \\ b.h";
+  fs::create_directory(open);
+  std::ofstream(header) << "// nothing\n";
+  const auto with_modes = [&](mode_t folder_mode, mode_t file_mode, mode_t spec_mode) {
+    chmod(open.c_str(), folder_mode);
+    chmod(header.c_str(), file_mode);
+    chmod(path.c_str(), spec_mode);
+  };
+  with_modes(0755, 0644, 0666);
+  EXPECT_THAT(message<kdagen::UsageError>(path),
+              AllOf(StartsWith(path + ":1: error: the spec is not compiled: everybody may write " + path),
+                    HasSubstr("chmod o-w")));
+  with_modes(0755, 0666, 0644);
+  EXPECT_THAT(message<kdagen::UsageError>(path),
+              AllOf(StartsWith(path + ":1: error: the header " + header.string() + " is not compiled: everybody may"),
+                    HasSubstr("chmod o-w")));
+  with_modes(0777, 0644, 0644);
+  EXPECT_THAT(message<kdagen::UsageError>(path), HasSubstr("everybody may write " + open.string() + " (mode 777)"));
+  with_modes(01777, 0644, 0644);  // as /tmp
+  EXPECT_THAT(message<kdagen::SpecError>(path), HasSubstr("the file registers no spec"));
+  if (geteuid() != 0) return;
+  ASSERT_EQ(chown(header.c_str(), 12345, 12345), 0);
+  EXPECT_THAT(message<kdagen::UsageError>(path), HasSubstr(header.string() + " belongs to another user (id 12345)"));
 }
 
 TEST_F(PluginErrors, NoRegistration) {
