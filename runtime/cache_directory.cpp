@@ -125,9 +125,10 @@ TemporaryDirectory::~TemporaryDirectory() {
 
 std::string make_private_folder(const std::filesystem::path& folder) {
   if (::mkdir(folder.c_str(), 0700) == 0) return "";
-  if (errno != EEXIST) return fmt::format("cannot create {}: {}", folder.string(), std::strerror(errno));
+  const int failure = errno;  // a read-only file system may answer EROFS for a folder that exists
   struct stat status{};
-  if (::lstat(folder.c_str(), &status) != 0) return fmt::format("cannot look at {}", folder.string());
+  if (::lstat(folder.c_str(), &status) != 0)
+    return fmt::format("cannot create {}: {}", folder.string(), std::strerror(failure));
   if (!S_ISDIR(status.st_mode)) return fmt::format("{} is not a folder", folder.string());
   return ownership_problem(status, folder.string());
 }

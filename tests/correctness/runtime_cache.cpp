@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 
 #include <atomic>
+#include <barrier>
 #include <random>
 #include <set>
 #include <thread>
@@ -181,7 +182,7 @@ TEST_F(CacheTest, SixteenProcessesBuildOnce) {
   };
   auto* shared =
       static_cast<Shared*>(::mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
-  constexpr int processes = 16, rounds = 5;
+  constexpr int processes = 16, rounds = 20;
   for (int round = 0; round < rounds; ++round) {
     shared->waiting = 0;
     shared->builds = 0;
@@ -238,20 +239,26 @@ TEST_F(CacheTest, T083AFolderThatVanishesCostsTheEntryOnly) {
 
 // T091
 TEST_F(CacheTest, ThreadsBuildOnce) {
-  std::atomic<int> built = 0;
-  std::vector<std::thread> threads;
-  for (int i = 0; i < 8; ++i)
-    threads.emplace_back([&] {
-      const CachedObject object = cache->get(key_of("threads"), [&] {
-        ++built;
-        CachedObject fresh;
-        fresh.bytes = "once";
-        return fresh;
+  constexpr int count = 8, rounds = 50;
+  for (int round = 0; round < rounds; ++round) {
+    const std::string text = "round " + std::to_string(round);
+    std::atomic<int> built = 0;
+    std::barrier start(count);
+    std::vector<std::thread> threads;
+    for (int i = 0; i < count; ++i)
+      threads.emplace_back([&] {
+        start.arrive_and_wait();
+        const CachedObject object = cache->get(key_of(text), [&] {
+          ++built;
+          CachedObject fresh;
+          fresh.bytes = text;
+          return fresh;
+        });
+        EXPECT_EQ(object.bytes, text);
       });
-      EXPECT_EQ(object.bytes, "once");
-    });
-  for (std::thread& thread : threads) thread.join();
-  EXPECT_EQ(built, 1);
+    for (std::thread& thread : threads) thread.join();
+    EXPECT_EQ(built, 1) << text;
+  }
 }
 
 // T111

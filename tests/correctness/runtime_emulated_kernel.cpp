@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <barrier>
+#include <filesystem>
 #include <thread>
 
 #include <gtest/gtest.h>
@@ -7,6 +9,7 @@
 #include "runtime/kernel.h"
 #include "tests/common/row_scale.h"
 #include "tests/common/row_scale_case.h"
+#include "tests/common/scratch.h"
 
 using namespace kdagen::runtime;
 using namespace kdagen::testing;
@@ -76,6 +79,48 @@ TEST(EmulatedKernel, SeveralThreadsAtOnce) {
       data.expect_right();
     });
   for (std::thread& thread : threads) thread.join();
+}
+
+// Two kernels of one text on a cold cache, four threads each with sizes and alignments of their own. The compiler hands
+// over what was compiled before, and counts.
+TEST(EmulatedKernel, T091ThreadsOnAColdKernel) {
+  namespace fs = std::filesystem;
+  const Scratch place = scratch();
+  CompileOptions compiled;
+  compiled.kernel = row_scale_manifest().kernel;
+  compiled.emulator_check = KernelOptions().emulator_check;
+  for (const std::string variant : {"-DKDAGEN_VARIANTS=1", "-DKDAGEN_VARIANTS=2"}) {
+    compiled.extra = {variant};
+    spill(place.path() / variant, compile_host(row_scale_text, compiled).image);
+  }
+  const std::string folder = place.path().string(), count = folder + "/count";
+  spill(place.path() / "c++", "#!/bin/sh\n[ \"$1\" = --version ] && { echo stand-in; exit; }\necho asked >> " + count +
+                                  "\nfor word; do\n  case $word in -DKDAGEN_VARIANTS=*) variant=$word ;; esac\n"
+                                  "  [ \"$last\" = -o ] && out=$word\n  last=$word\ndone\ncp \"" +
+                                  folder + "/$variant\" \"$out\"\n");
+  fs::permissions(place.path() / "c++", fs::perms::owner_all);
+  const WithVariable stand_in("KDAGEN_HOST_CXX", folder + "/c++");
+  constexpr int threads_a_kernel = 4, rounds = 50;
+  for (int round = 0; round < rounds && !HasFailure(); ++round) {
+    fs::remove(count);
+    const WithVariable named("KDAGEN_CACHE_DIR", folder + "/cache " + std::to_string(round));
+    Cache cache(choose_cache_directory());
+    KernelOptions options;
+    options.cache = &cache;
+    const auto first = make_emulated_kernel(row_scale_text, row_scale_manifest(), options),
+               second = make_emulated_kernel(row_scale_text, row_scale_manifest(), options);
+    std::barrier start(2 * threads_a_kernel);
+    std::vector<std::thread> threads;
+    for (int i = 0; i < 2 * threads_a_kernel; ++i)
+      threads.emplace_back([&, i] {
+        RowScaleCase data(1 + i % 3, 1 + (round + 3 * i) % 11, 1 + i % 2, i / 2 % 2);
+        start.arrive_and_wait();
+        (i % 2 ? second : first)->launch(data.tensors(), data.problem);
+        data.expect_right();
+      });
+    for (std::thread& thread : threads) thread.join();
+    EXPECT_EQ(slurp(count), "asked\nasked\n");  // for either variant
+  }
 }
 
 TEST(EmulatedKernel, FaultyTextIsReportedAndWritesNothing) {
