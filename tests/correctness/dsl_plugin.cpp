@@ -82,7 +82,7 @@ KDAGEN_SPEC(f, f)
   EXPECT_EQ(Graph(graph_bytes(path, {})).formula("y"), "(x * 3)");
 }
 
-// A compiler takes "-o" for an option and "@file" for a file with options.
+// A compiler takes "-o" for an option, and "@file" for options in that file, if there is one.
 TEST_F(Plugin, NamesThatACompilerWouldReadAsOptions) {
   const std::string text = R"(#include <kdagen/kdagen.h>
 using namespace kdagen;
@@ -96,6 +96,7 @@ KDAGEN_SPEC(f, f)
 )";
   const fs::path before = fs::current_path();
   fs::current_path(folder);
+  write("spec.cpp", "-fno-such-option other.cpp\n");
   for (const std::string name : {"@spec.cpp", "-ospec.cpp"}) {
     write(name, text);
     EXPECT_EQ(Graph(graph_bytes(name, {})).json["file"], "./" + name);

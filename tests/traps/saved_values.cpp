@@ -14,11 +14,13 @@ using Tensors = std::map<std::string, runtime::HostTensor>;
 
 /// Runs the pass on the tensors in the memory where they are.
 void run(EmulatedProgram& program, Pass pass, const runtime::Problem& problem, Tensors& tensors) {
-  TensorBuffers buffers;
-  for (const runtime::TensorInfo& info : program.kernel(pass).manifest().tensors)
-    buffers[info.name] = std::move(tensors.at(info.name));
-  launch_on_host(program.kernel(pass), buffers, problem, on_emulator, {});
-  for (auto& [name, tensor] : buffers) tensors[name] = std::move(tensor);
+  std::vector<runtime::TensorRef> refs;
+  for (const runtime::TensorInfo& info : program.kernel(pass).manifest().tensors) {
+    runtime::HostTensor& tensor = tensors.at(info.name);
+    refs.push_back({info.name, tensor.data.data(), tensor.dtype, tensor.shape,
+                    runtime::contiguous_strides(tensor.shape), -1});
+  }
+  program.kernel(pass).launch(refs, problem);
 }
 
 void overwrite(Tensors& tensors) {
@@ -47,12 +49,11 @@ TEST(SavedValues, T053InputsOverwrittenBetweenThePasses) {
   Tensors kept = call.tensors();
   run(program, Pass::fwd, call.problem(), kept);
   Tensors changed = kept, fresh = kept;
-  const void* const address = changed.at("x").data.data();
 
   run(program, Pass::bwd, call.problem(), kept);
+  run(program, Pass::bwd, call.problem(), changed);
   overwrite(changed);
   run(program, Pass::bwd, call.problem(), changed);
-  EXPECT_EQ(changed.at("x").data.data(), address);
   EXPECT_EQ(changed.at("dw").data, kept.at("dw").data);  // dy * sigmoid(g), of the g that was saved
   EXPECT_NE(changed.at("dx").data, kept.at("dx").data);  // a times it
   EXPECT_NE(changed.at("da").data, kept.at("da").data);  // x times it
