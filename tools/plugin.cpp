@@ -64,8 +64,8 @@ void run_compiler(const Compiler& compiler, std::vector<std::string> arguments, 
 void require_trusted(const std::string& source, const std::string& file) {
   const std::string problem = runtime::execution_problem(file);
   if (problem.empty()) return;
-  throw UsageError(fmt::format("{}:1: error: {} {}: {}", source, file == source ? "the spec" : "the header " + file,
-                               "is not compiled", problem));
+  const std::string what = file == source ? "the spec" : "the header " + file;
+  throw UsageError(fmt::format("{}:1: error: {} is not compiled: {}", source, what, problem));
 }
 
 /// Everything the compiler will see, with marks for the user's files and lines.

@@ -17,8 +17,8 @@ void run(EmulatedProgram& program, Pass pass, const runtime::Problem& problem, T
   std::vector<runtime::TensorRef> refs;
   for (const runtime::TensorInfo& info : program.kernel(pass).manifest().tensors) {
     runtime::HostTensor& tensor = tensors.at(info.name);
-    refs.push_back({info.name, tensor.data.data(), tensor.dtype, tensor.shape,
-                    runtime::contiguous_strides(tensor.shape), -1});
+    refs.push_back(
+        {info.name, tensor.data.data(), tensor.dtype, tensor.shape, runtime::contiguous_strides(tensor.shape), -1});
   }
   program.kernel(pass).launch(refs, problem);
 }
