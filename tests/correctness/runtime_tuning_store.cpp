@@ -271,6 +271,7 @@ TEST_F(TuningStoreTest, AFolderThatCannotBeWrittenCostsTheTimingsOnly) {
   EXPECT_THAT(warnings[0], HasSubstr("timings are not kept"));
 }
 
+// T108
 TEST_F(TuningStoreTest, AFullDiskCostsTheNewTimingsOnly) {
   if (!with_disk(place.path() / "disk", "16k", false, [&] {
         const TuningStore on_disk(place.path() / "disk", "Fake 90", "sm_90", "sample_fwd");
@@ -291,6 +292,7 @@ TEST_F(TuningStoreTest, AFullDiskCostsTheNewTimingsOnly) {
     GTEST_SKIP() << "no disk may be mounted here";
 }
 
+// T108
 TEST_F(TuningStoreTest, AReadOnlyDiskIsReadStill) {
   const std::filesystem::path disk = place.path() / "disk";
   if (!with_disk(disk, "1m", false, [&] {
