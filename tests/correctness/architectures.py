@@ -20,7 +20,7 @@ def commands(kdagen, specs):
         arch = "sm_80" if large else ("sm_80", "sm_86", "sm_89")[number % 3]
         return [kdagen, "check", spec, "--on", "emulator", "--arch", arch, *SHAPES[number % 2], *more, *words]
 
-    variants = [[], ["layout=htd", "chunk=32"], ["chunk=64", "dim=96"], ["schedule=stages=1"], ["schedule=stages=3", "dim=64"], ["schedule=baseline"],
+    variants = [[], ["layout=htd", "chunk=32"], ["chunk=64", "dim=96"], ["schedule=stages=1"], ["schedule=stages=3", "dim=64", "chunk=16"], ["schedule=baseline"],
                 ["dim=256"], ["chunk=64", "dim=64", "dtype=f32"]]
     number = 0
     for spec in ("gla", "gdn", "kda_fla", "rmsnorm", os.path.join(specs, "zigzag.cpp"), os.path.join(specs, "held.cpp"), os.path.join(specs, "mixture.cpp")):
