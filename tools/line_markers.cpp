@@ -11,7 +11,8 @@ bool is_of_the_compiler(const std::string& name) { return name == "<built-in>" |
 
 bool is_octal(char c) { return c >= '0' && c <= '7'; }
 
-/// Takes the string literal off the front, whose backslashes stand for themselves or a byte in octal.
+/// Takes the string literal off the front, whose backslashes stand before a quote, a backslash, a byte in octal, or the
+/// letter of a line's end (g++ writes it so).
 std::string take_name(std::string_view& rest) {
   std::string name;
   rest.remove_prefix(1);
@@ -19,7 +20,7 @@ std::string take_name(std::string_view& rest) {
     std::size_t length = 1;
     char c = rest.front();
     if (c == '\\' && rest.size() > 1) {
-      c = rest[1];
+      c = rest[1] == 'n' ? '\n' : rest[1];
       length = 2;
       if (rest.size() > 3 && is_octal(rest[1]) && is_octal(rest[2]) && is_octal(rest[3])) {
         c = static_cast<char>((rest[1] - '0') * 64 + (rest[2] - '0') * 8 + (rest[3] - '0'));
