@@ -307,6 +307,29 @@ TEST(FoundByRandomSpecs, AnOutputInTheMemoryOfItsInput) {
   EXPECT_TRUE(report.pass()) << to_text(report);
 }
 
+// float32 has 1.5 where float64 has a little less, so their anchors are neighbours; of an exponent that is no sum they
+// are -rint(x), which algebra took apart in the backward, and cotangents were restated for the stored numbers no more.
+TEST(FoundByRandomSpecs, AnAnchorThatAlgebraTakesApart) {
+  const CheckReport report = checked(
+      [](Spec& s, const Options&, Axis t, Axis h, Axis d) {
+        Value x = s.input("x", {t, h, d}), z = s.input("z", {t, h, d}), e = sigmoid(8.0 * cumsum(x, t)) + 0.5;
+        s.output("y", z * exp2(-e)).anchor("subchunk");
+      },
+      "f32", {{"chunk", "32"}});
+  EXPECT_TRUE(report.pass()) << to_text(report);
+}
+
+// Anchors of a sum of rounded numbers: those of float64 that rounds too, not of float64 that does not.
+TEST(FoundByRandomSpecs, AnchorsOfRoundedNumbers) {
+  const CheckReport report = checked(
+      [](Spec& s, const Options&, Axis t, Axis h, Axis d) {
+        Value x = s.input("x", {t, h, d}), p = s.param("p", {h, d});
+        s.output("y", x * exp2(cumsum(-4.0 * sigmoid(round(x * p, bf16)), t))).anchor("subchunk");
+      },
+      "f32", {{"chunk", "32"}});
+  EXPECT_TRUE(report.pass()) << to_text(report);
+}
+
 // A difference across a jump says nothing of the branch taken.
 TEST(FoundByRandomSpecs, AJumpBesideTheBasePoint) {
   const CheckReport report = checked(

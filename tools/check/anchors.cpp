@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 #include <fmt/format.h>
 
@@ -32,6 +33,12 @@ Anchors::Anchors(kda::KernelOp forward, const Shape& shape) : shape_(shape) {
         std::find_if(infos.begin(), infos.end(), [&](const auto& other) { return other.name == info.anchor_tensor; });
     outputs_.push_back({info, *anchor});
   }
+}
+
+std::vector<std::string> Anchors::names() const {
+  std::set<std::string> names;
+  for (const Output& output : outputs_) names.insert(output.anchor.name);
+  return {names.begin(), names.end()};
 }
 
 Anchors::Values Anchors::by_rows(const Output& output, const Values& anchors) const {
@@ -64,8 +71,10 @@ void Anchors::restate_outputs(Tensors& tensors, const Tensors& to) const {
   }
 }
 
-void Anchors::restate_cotangents(evaluator::Arrays& inputs, const Tensors& from, kda::KernelOp kernel) const {
+void Anchors::restate_cotangents(evaluator::Arrays& inputs, const Tensors& from, kda::KernelOp kernel,
+                                 bool obey_rounds) const {
   evaluator::EvaluateOptions options;
+  options.obey_rounds = obey_rounds;
   options.round_inputs = false;
   for (mlir::Operation& op : kernel.block()) {
     auto name = op.getNumResults() == 1 ? kda::user_name(op.getResult(0)) : std::nullopt;

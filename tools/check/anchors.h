@@ -17,12 +17,14 @@ class Anchors {
   Anchors(kda::KernelOp forward, const Shape& shape);
   /// Whether an output of the forward has any.
   bool any() const { return !outputs_.empty(); }
+  /// Of the tensors of anchors, each once.
+  std::vector<std::string> names() const;
 
   /// Makes of `tensors`, stored with the anchors among them, what they are stored with the anchors of `to`.
   void restate_outputs(Tensors& tensors, const Tensors& to) const;
   /// Makes of the cotangents among `inputs`, of numbers stored with the anchors of `from`, those of numbers stored with
-  /// the anchors that `kernel`, in float64, makes of the other inputs.
-  void restate_cotangents(evaluator::Arrays& inputs, const Tensors& from, kda::KernelOp kernel) const;
+  /// the anchors that `kernel`, in float64 and with its round nodes obeyed or not, makes of the other inputs.
+  void restate_cotangents(evaluator::Arrays& inputs, const Tensors& from, kda::KernelOp kernel, bool obey_rounds) const;
   /// A verdict for each tensor of anchors: none may be off by more than 1.
   std::vector<Verdict> compare(const Tensors& expected, const Tensors& actual) const;
 

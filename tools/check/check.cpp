@@ -38,6 +38,11 @@ class Checker {
     if (request_.forward || needs_forward_outputs()) forward_subject_ = make_subject(forward_);
     if (request_.forward) forward_bits_ = make_bits(forward_);
     if (request_.backward) make_backward_subjects();
+    if (request_.backward && anchors_.any()) {
+      CompileOptions options = request_.options;
+      options.taps = anchors_.names();
+      anchoring_ = std::make_unique<Compilation>(request_.graph, Direction::bwd, options);
+    }
   }
 
   CheckReport run() {
@@ -271,7 +276,10 @@ class Checker {
     const evaluator::Arrays arrays = arrays_of(all), exact = with_exact_residuals(all);
     kda::KernelOp rewritten = backward_.kernel(Stage::rewritten), unrewritten = backward_.kernel(Stage::derived);
     auto evaluated = [&](kda::KernelOp kernel, evaluator::Arrays inputs, bool obey_rounds) {
-      anchors_.restate_cotangents(inputs, forward_outputs_, kernel);
+      if (anchoring_)
+        anchors_.restate_cotangents(inputs, forward_outputs_,
+                                    anchoring_->kernel(kernel == rewritten ? Stage::rewritten : Stage::derived),
+                                    obey_rounds);
       return evaluate_f64(kernel, inputs, shape, obey_rounds);
     };
 
@@ -357,6 +365,7 @@ class Checker {
   const CheckRequest& request_;
   Compilation forward_, backward_;
   std::unique_ptr<Compilation> f32_backward_;
+  std::unique_ptr<Compilation> anchoring_;  ///< the backward that keeps its anchors, which algebra may take apart
   Problem problem_;
   const Workload& workload_;
   const Anchors anchors_;
