@@ -17,6 +17,8 @@ struct Part {
   CallSizes sizes;
 };
 
+void PrintTo(const Part& part, std::ostream* out) { *out << part.spec; }
+
 /// Fixed length and packed, with tensor maps where the device has them.
 std::vector<Part> parts() {
   std::vector<Part> all;
