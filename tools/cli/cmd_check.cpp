@@ -25,7 +25,7 @@ struct Arguments {
   unsigned orders = 2;
   std::string offsets;  // of cu_seqlens: i32 or i64
   int64_t base_offset = 0;
-  uint64_t strides = 0;
+  int64_t strides = 0;
   bool force = false, json = false;
 };
 
@@ -48,7 +48,7 @@ CallersMemory callers_memory(const Arguments& arguments) {
   CallersMemory memory;
   if (arguments.offsets == "i64") memory.offsets = runtime::OffsetType::i64;
   memory.base_offset = arguments.base_offset;
-  memory.strides = arguments.strides;
+  memory.strides = static_cast<uint64_t>(arguments.strides);
   return memory;
 }
 
@@ -142,6 +142,7 @@ void add_check(CLI::App& app, Action& chosen) {
   command
       ->add_option("--strides", arguments->strides,
                    "not 0: draws gaps between rows, tokens and heads and an order of these; even: of whole 16 bytes")
+      ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
   command->add_option("--seed", arguments->seed, "of the inputs")->capture_default_str();
   command->add_option("--arch", arguments->arch, "check the text of this architecture (the device's own; sm_90)");
