@@ -269,6 +269,8 @@ TEST_F(TuneSearch, SpillsAndOtherBitsAreRejected) {
   EXPECT_TRUE(kept.at("34112").ms.empty());
   EXPECT_EQ(kept.at("34212").rejected, "dx differs from the default's");
   EXPECT_GE(result.rejected, 2);
+  EXPECT_EQ(result.reasons.at("spills N bytes"), 1);
+  EXPECT_GE(result.reasons.at("dx differs from the default's"), 1);
 }
 
 TEST_F(TuneSearch, ARejectedDefaultIsAnError) {

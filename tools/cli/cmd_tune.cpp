@@ -89,12 +89,14 @@ void print(const tune::TuneRun& run) {
   fmt::print("{:<5} {:>9.4f} ms  {}  (default {:.4f} ms, {:+.1f} %; {} tried, {} of them rejected)\n", run.direction,
              result.ms, result.best, result.default_ms, 100 * (result.ms / result.default_ms - 1), result.tried,
              result.rejected);
+  for (const auto& [reason, count] : result.reasons) fmt::print("      {} rejected: {}\n", count, reason);
 }
 
 nlohmann::ordered_json to_json(const tune::TuneRun& run) {
   const tune::SearchResult& result = run.result;
   return {{"direction", run.direction}, {"best", result.best},         {"ms", result.ms},
-          {"tried", result.tried},      {"rejected", result.rejected}, {"default_ms", result.default_ms}};
+          {"tried", result.tried},      {"rejected", result.rejected}, {"default_ms", result.default_ms},
+          {"reasons", result.reasons}};
 }
 
 /// Whether the choice could be timed again.

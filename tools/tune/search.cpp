@@ -8,6 +8,7 @@
 #include <map>
 #include <numeric>
 #include <optional>
+#include <regex>
 #include <utility>
 
 #include "kdagen/error.h"
@@ -17,6 +18,12 @@ namespace {
 
 constexpr double never = std::numeric_limits<double>::infinity();
 constexpr double a_step = 0.03;  // what a step away from a known schedule is expected to cost
+
+/// "spills N bytes", whatever the number.
+std::string without_numbers(const std::string& reason) {
+  static const std::regex number("\\b[0-9]+\\b");
+  return std::regex_replace(reason, number, "N");
+}
 
 class Search {
  public:
@@ -182,6 +189,7 @@ class Search {
     SearchResult result{candidates_[best].schedule, states_[best].median(), states_[0].median(), 0, 0};
     for (const State& state : states_) {
       result.rejected += !state.rejected.empty();
+      if (!state.rejected.empty()) ++result.reasons[without_numbers(state.rejected)];
       result.tried += !state.rejected.empty() || !state.ms.empty();
     }
     return result;

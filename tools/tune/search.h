@@ -3,6 +3,7 @@
 #pragma once
 #include <chrono>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -55,6 +56,7 @@ struct SearchResult {
   double default_ms = 0;  ///< the default's, likewise
   int tried = 0;          ///< timed or rejected, now or before
   int rejected = 0;
+  std::map<std::string, int> reasons = {};  ///< of the rejections, with how many there are; numbers in them are N
 };
 
 /// What became of a candidate: a time, or a reason. Called for each as it is known.

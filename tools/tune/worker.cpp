@@ -194,12 +194,14 @@ json to_json(const SearchResult& result) {
           {"ms", result.ms},
           {"default_ms", result.default_ms},
           {"tried", result.tried},
-          {"rejected", result.rejected}};
+          {"rejected", result.rejected},
+          {"reasons", result.reasons}};
 }
 
 SearchResult search_result(const json& json) {
-  return {json.at("best").get<std::string>(), json.at("ms").get<double>(), json.at("default_ms").get<double>(),
-          json.at("tried").get<int>(), json.at("rejected").get<int>()};
+  return {json.at("best").get<std::string>(),  json.at("ms").get<double>(),
+          json.at("default_ms").get<double>(), json.at("tried").get<int>(),
+          json.at("rejected").get<int>(),      json.at("reasons").get<std::map<std::string, int>>()};
 }
 
 }  // namespace kdagen::tune
