@@ -4,11 +4,10 @@
 
 Usage: architectures.py KDAGEN TESTS_SPECS [--slice I/N]. On the emulator; every shipped spec, and some of the tests'.
 """
-import argparse
 import os
 import sys
 
-from check_commands import add_slice, run, sliced
+from check_commands import main
 
 SHAPES = [["--seqlens", "1,37,0,64,130", "--heads", "2"], ["--tokens", "70", "--batch", "2", "--heads", "1"]]
 
@@ -36,14 +35,5 @@ def commands(kdagen, specs):
         number += 1
 
 
-def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("kdagen")
-    parser.add_argument("specs")
-    add_slice(parser)
-    options = parser.parse_args()
-    return run(sliced(commands(options.kdagen, options.specs), options))
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(commands))

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs a slice of a list of `kdagen check` commands: what matrix.py, pairwise.py and subchunk.py have in common."""
+import argparse
 import subprocess
 
 
@@ -23,3 +24,13 @@ def run(commands):
             print(f"exits with {result.returncode}: {' '.join(command[1:])}", *bad[-12:], result.stderr, sep="\n", flush=True)
     print(f"{len(commands)} checks, {failed} failed")
     return 1 if failed or not commands else 0
+
+
+def main(commands):
+    """Runs a slice of commands(KDAGEN, TESTS_SPECS), which the command line names."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("kdagen")
+    parser.add_argument("specs")
+    add_slice(parser)
+    options = parser.parse_args()
+    return run(sliced(commands(options.kdagen, options.specs), options))

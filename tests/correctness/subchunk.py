@@ -5,12 +5,11 @@
 Usage: subchunk.py KDAGEN TESTS_SPECS [--slice I/N]. kda_k1 at lower_bound -5, where no other anchor serves its chunks, and
 exponents of test specs: of either sign, exclusive sums, gates by feature and by head.
 """
-import argparse
 import itertools
 import os
 import sys
 
-from check_commands import add_slice, run, sliced
+from check_commands import main
 
 PACKED = ["--seqlens", "1,37,0,64,130", "--heads", "2"]
 FIXED = ["--tokens", "70", "--batch", "2", "--heads", "1"]
@@ -44,14 +43,5 @@ def commands(kdagen, specs):
         yield command(by_head, "emulator", [f"chunk={chunk}", f"dim={dim}", f"layout={layout}"])
 
 
-def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("kdagen")
-    parser.add_argument("specs")
-    add_slice(parser)
-    options = parser.parse_args()
-    return run(sliced(commands(options.kdagen, options.specs), options))
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(commands))
