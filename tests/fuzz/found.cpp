@@ -364,5 +364,18 @@ TEST(FoundByRandomSpecs, CotangentsOfVanishingOutputs) {
   EXPECT_TRUE(report.pass()) << to_text(report);
 }
 
+// A weight that vanishes beside an exponential that is stored with an anchor: cotangents of 2^100 times the anchor's
+// 2^46.
+TEST(FoundByRandomSpecs, CotangentsOfVanishingAnchoredOutputs) {
+  const CheckReport report = checked(
+      [](Spec& s, const Options&, Axis t, Axis h, Axis d) {
+        Value gate = s.input("gate", {t, h}).bounds(-4.0, 0.0);
+        Value g = cumsum(gate, t, {.exclusive = true});
+        s.output("y", softmax(silu((gate * ln2 + s.param("p", {d})) * g), t) * exp2(g)).anchor("static");
+      },
+      "f32", {{"chunk", "24"}});
+  EXPECT_TRUE(report.pass()) << to_text(report);
+}
+
 }  // namespace
 }  // namespace kdagen

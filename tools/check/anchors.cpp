@@ -25,6 +25,14 @@ bool has_feature(const evaluator::TensorInfo& info, const Shape& shape) {
 
 }  // namespace
 
+void limit_exponents_of_anchored(kda::KernelOp forward, Tensors& exponents) {
+  constexpr double least = -50;
+  for (kda::OutputOp output : forward.block().getOps<kda::OutputOp>()) {
+    if (output.getAnchor() == 0 && !output.getAnchorTensor()) continue;
+    for (double& exponent : exponents.at(output.getTensor().str()).values) exponent = std::max(exponent, least);
+  }
+}
+
 Anchors::Anchors(kda::KernelOp forward, const Shape& shape) : shape_(shape) {
   const std::vector<evaluator::TensorInfo> infos = evaluator::tensors_of(forward, instance_of(shape));
   for (const evaluator::TensorInfo& info : infos) {

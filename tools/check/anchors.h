@@ -12,6 +12,10 @@
 
 namespace kdagen {
 
+/// Cotangents grow with 2^-exponent of their outputs (generic workload), and the backward of an anchored one multiplies
+/// them by the 2^n of the stored number, too: such exponents are taken for 2^-50 at least, or floats would overflow.
+void limit_exponents_of_anchored(kda::KernelOp forward, Tensors& exponents);
+
 class Anchors {
  public:
   Anchors(kda::KernelOp forward, const Shape& shape);

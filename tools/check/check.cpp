@@ -252,6 +252,7 @@ class Checker {
     if (!source.has_consumer()) {
       exponents = tensors_of(evaluator::output_exponents(forward, arrays_of(inputs_), instance_of(problem_.shape)),
                              forward, problem_.shape);
+      limit_exponents_of_anchored(forward, exponents);
       consumer.exponents = &exponents;
     }
     Tensors result = store_cotangents(source.upstream(problem_, inputs_, consumer), backward, problem_);
