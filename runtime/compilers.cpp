@@ -84,7 +84,7 @@ Compiler find_nvcc() {
 Compiler find_nvrtc() {
   const NvrtcLibrary& library = nvrtc_library();
   return {CompilerChoice::nvrtc, library.path,
-          fmt::format("{}.{} (build {})", library.major, library.minor, library.hash.substr(0, 16)), library.archs};
+          fmt::format("{}.{} (build {})", library.major, library.minor, library.build.substr(0, 16)), library.archs};
 }
 
 Compiler find_host() {

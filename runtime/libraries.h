@@ -10,4 +10,8 @@ namespace kdagen::runtime {
 /// what the library loads by name in turn is looked up there too.
 void* open_library(const std::string& name, std::string& reason);
 
+/// The build ID that the linker has put into the loaded library with this address, in hexadecimal digits; empty if it
+/// has none. What a library is without reading all of it, which for NVRTC would be a hundred megabytes a process.
+std::string build_of(const void* address);
+
 }  // namespace kdagen::runtime

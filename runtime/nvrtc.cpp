@@ -83,13 +83,16 @@ std::unique_ptr<NvrtcLibrary> open_nvrtc(const std::string& name, std::string& r
   functions->GetSupportedArchs(library->archs.data());
   Dl_info info;
   library->path = dladdr(reinterpret_cast<void*>(functions->Version), &info) && info.dli_fname ? info.dli_fname : name;
-  std::string unread;
-  const auto bytes = read_file(library->path, unread);
-  if (!bytes) {
-    reason = fmt::format("cannot read {}: {}", library->path.string(), unread);
-    return nullptr;
+  library->build = build_of(reinterpret_cast<const void*>(functions->Version));
+  if (library->build.empty()) {
+    std::string unread;
+    const auto bytes = read_file(library->path, unread);
+    if (!bytes) {
+      reason = fmt::format("cannot read {}: {}", library->path.string(), unread);
+      return nullptr;
+    }
+    library->build = hash_text(*bytes);
   }
-  library->hash = hash_text(*bytes);
   library->functions = functions.release();  // lives as long as the library, which is never closed
   return library;
 }

@@ -13,7 +13,7 @@ namespace kdagen::runtime {
 struct NvrtcLibrary {
   std::filesystem::path path;  ///< of the file that was opened
   int major = 0, minor = 0;
-  std::string hash;  ///< of the file: NVRTC does not tell its patch level
+  std::string build;  ///< NVRTC does not tell its patch level: the linker's build ID, without one a hash of the file
   std::vector<int> archs;
   struct Functions;
   const Functions* functions = nullptr;

@@ -54,7 +54,7 @@ class Settings : public ::testing::Test {
 };
 
 /// Two NVRTCs of one version and size that differ in a number.
-std::string nvrtc(const fs::path& file, int number) {
+std::string nvrtc(const fs::path& file, int number, const std::string& build_id = "sha1") {
   const std::string source = file.string() + ".cpp";
   std::string text = "extern \"C\" {\nvolatile int number = " + std::to_string(number) +
                      ";\nint nvrtcVersion(int* a, int* b) { return *a = 13, *b = 0, 0; }\n"
@@ -64,8 +64,8 @@ std::string nvrtc(const fs::path& file, int number) {
                            "GetCUBIN", "GetProgramLogSize", "GetProgramLog", "GetErrorString"})
     text += "int nvrtc" + std::string(name) + "() { return 1; }\n";
   spill(source, text + "}\n");
-  const ProcessResult result =
-      run_process({find_compiler(CompilerChoice::host).path.string(), "-shared", "-fPIC", "-o", file.string(), source});
+  const ProcessResult result = run_process({find_compiler(CompilerChoice::host).path.string(), "-shared", "-fPIC",
+                                            "-Wl,--build-id=" + build_id, "-o", file.string(), source});
   EXPECT_EQ(result.exit_code, 0) << result.output;
   return file.string();
 }
@@ -159,11 +159,14 @@ TEST_F(Settings, T077NvrtcOffOnOff) {
 }
 
 // Builds of one version are told apart by what is in them.
-TEST_F(Settings, T075AnotherBuildOfNvrtcHasEntriesOfItsOwn) {
+class Builds : public Settings, public ::testing::WithParamInterface<const char*> {};
+INSTANTIATE_TEST_SUITE_P(BuildIds, Builds, ::testing::Values("sha1", "none"));
+
+TEST_P(Builds, T075AnotherBuildOfNvrtcHasEntriesOfItsOwn) {
   std::set<std::string> labels, digests;
   std::set<std::uintmax_t> sizes;
   for (const int number : {1, 2}) {
-    const std::string file = nvrtc(place.path() / ("libnvrtc-" + std::to_string(number) + ".so"), number);
+    const std::string file = nvrtc(place.path() / ("libnvrtc-" + std::to_string(number) + ".so"), number, GetParam());
     sizes.insert(fs::file_size(file));
     const WithVariable set("KDAGEN_NVRTC", file);
     const Compiler compiler = find_compiler(CompilerChoice::nvrtc);
