@@ -32,6 +32,9 @@ struct CompileOptions {
 struct EntryResources {
   std::string entry, arch;
   int registers = 0, stack_bytes = 0, spill_store_bytes = 0, spill_load_bytes = 0, shared_bytes = 0, barriers = 0;
+
+  /// Moved between registers and memory for want of registers.
+  int spilled_bytes() const { return spill_store_bytes + spill_load_bytes; }
 };
 
 struct CompiledText {

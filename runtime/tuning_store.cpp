@@ -135,12 +135,6 @@ std::string machine_text(const DeviceInfo& device, int driver_version) {
                      driver_version / 1000, driver_version % 1000 / 10);
 }
 
-double median_of(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  const std::size_t middle = values.size() / 2;
-  return values.size() % 2 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
-}
-
 TuningStore::TuningStore(std::filesystem::path cache_folder, std::string device, std::string arch, std::string kernel,
                          std::chrono::milliseconds patience)
     : file_(cache_folder / "tuning" / file_name(device, arch, kernel)),

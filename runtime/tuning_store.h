@@ -53,9 +53,6 @@ struct TuningEntry {
   std::string rejected;    ///< why it is not to be used; empty if it may be
 };
 
-/// Of values, which must not be empty.
-double median_of(std::vector<double> values);
-
 /// Safe to use from several processes at once: every change is made under a lock to what the file holds then, and the
 /// file is replaced whole. If another process keeps the lock longer than `patience`, the change is given up with a
 /// warning, and from then on nothing waits for the lock; on a file system without locks two writers may lose each

@@ -65,7 +65,6 @@ Names::Names(const Program& program) : functions_(kernel_name(program)) {
   for (InputOp input : program.staging.ahead)
     ahead_[input.getTensor().str()] = claim(input.getTensor().str() + "_ahead");
   taken_.insert(global_names().begin(), global_names().end());  // constants stand outside of functions
-  taken_.insert(global_names().begin(), global_names().end());  // constants stand outside of functions
   for (mlir::Operation& op : kernel.block())
     if (auto constant = mlir::dyn_cast<ConstantOp>(op)) {
       Scalar scalar = Scalar::of(constant);

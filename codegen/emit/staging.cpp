@@ -198,9 +198,10 @@ void StagingPrinter::print_function(Writer& out) const {
   out.line(
       "const long long* const sequence_start = arguments.cu_seqlens != nullptr ? arguments.sequence_start : nullptr;");
   // Thread 0 alone is not in the others' way when it keeps the record in registers; with all of them it is.
-  const char* by = by_engine() || units > 1 ? "" : "&";
-  out.line(fmt::format("const Slot{} before = slots[record == 0 ? {} : record - 1];", by, tiling.stages));
-  out.line(*by ? "Slot& made = next;" : "Slot made = before;");
+  const bool in_place = !by_engine() && units == 1;
+  out.line(
+      fmt::format("const Slot{} before = slots[record == 0 ? {} : record - 1];", in_place ? "&" : "", tiling.stages));
+  out.line(in_place ? "Slot& made = next;" : "Slot made = before;");
   if (units > 1) out.open("if (unit == 0)");
   out.line(fmt::format("const StagedTile where = next_staged_tile(before.tile, {}, sequence_start);", tiling.chunk));
   out.line("made.tile = where;");
@@ -212,7 +213,7 @@ void StagingPrinter::print_function(Writer& out) const {
   print_pointers(out, false);
   out.close();
   if (units > 1) out.close();
-  if (!*by) out.line("next = made;");
+  if (!in_place) out.line("next = made;");
   out.close();
   out.line(by_engine() ? "if constexpr (!aligned) block_barrier();  // the record is complete"
                        : "block_barrier();  // the record is complete");

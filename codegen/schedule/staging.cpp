@@ -98,9 +98,12 @@ int control_bytes(Program& program, const Staging& staging, int stages) {
     pointers += section_of(output.getValue()) == Section::Tile && !program.is_owned(output);
   for (auto input : program.kernel.block().getOps<InputOp>())
     pointers += section_of(input.getResult()) == Section::Tile && !program.is_owned(input);
-  return (staging.by_engine ? stages * kCounterBytes : 0) +
-         (stages + 1) *
-             (kTileRecordBytes + kPointerBytes * (pointers - (staging.by_engine ? staged_inputs(staging) : 0)));
+  int counters = 0;
+  if (staging.by_engine) {
+    counters = stages * kCounterBytes;
+    pointers -= staged_inputs(staging);
+  }
+  return counters + (stages + 1) * (kTileRecordBytes + kPointerBytes * pointers);
 }
 
 void lay_out(Program& program, int stages) {

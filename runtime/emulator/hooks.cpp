@@ -82,8 +82,8 @@ void kdagen_emulator_fetch_box(void* to, const void* map, long long first, long 
 void kdagen_emulator_start_copy(void* to, const void* from, bool inside, int line) {
   current_machine()->block.start_copy(to, from, inside, line, __builtin_return_address(0));
 }
-void kdagen_emulator_end_of_copies(int) { current_machine()->block.end_of_copies(); }
-void kdagen_emulator_wait_for_copies(int later, int) {
+void kdagen_emulator_end_of_copies() { current_machine()->block.end_of_copies(); }
+void kdagen_emulator_wait_for_copies(int later) {
   current_machine()->block.wait_for_copies(later, __builtin_return_address(0));
 }
 

@@ -33,8 +33,7 @@ int most_spilled(const std::string& spec, Direction direction, const std::string
   const runtime::CompiledText compiled = runtime::compile(emit_kernel(compilation, arch).text, arch, compile_options);
   EXPECT_FALSE(compiled.resources.empty()) << spec << " " << arch;
   int most = 0;
-  for (const runtime::EntryResources& entry : compiled.resources)
-    most = std::max(most, entry.spill_store_bytes + entry.spill_load_bytes);
+  for (const runtime::EntryResources& entry : compiled.resources) most = std::max(most, entry.spilled_bytes());
   return most;
 }
 

@@ -28,7 +28,7 @@ TEST(ShippedTexts, NothingSpills) {
     const CompiledText compiled = compile(read_file(file.path(), error).value(), arch, options);
     EXPECT_FALSE(compiled.resources.empty()) << options.kernel;
     for (const EntryResources& entry : compiled.resources) {
-      EXPECT_EQ(entry.spill_store_bytes + entry.spill_load_bytes, 0) << entry.entry;
+      EXPECT_EQ(entry.spilled_bytes(), 0) << entry.entry;
       if (arch == "sm_90") EXPECT_LE(entry.registers, 128) << entry.entry;
     }
   }

@@ -11,6 +11,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "runtime/benchmarking.h"
 #include "runtime/key_lock.h"
 #include "runtime/warn.h"
 #include "tests/common/disk.h"

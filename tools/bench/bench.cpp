@@ -12,12 +12,6 @@ namespace {
 
 constexpr int warm_ups = 10, repetitions = 50;
 
-double median(std::vector<float> values) {
-  std::sort(values.begin(), values.end());
-  const size_t middle = values.size() / 2;
-  return values.size() % 2 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
-}
-
 void describe_entry(runtime::CudaKernel& kernel, int ordinal, BenchRun& run) {
   const std::vector<runtime::EntryReport> reports = kernel.report(ordinal);
   run.spill_bytes = most_spilled_bytes(reports);
@@ -39,9 +33,8 @@ void describe_entry(runtime::CudaKernel& kernel, int ordinal, BenchRun& run) {
 std::optional<int> most_spilled_bytes(const std::vector<runtime::EntryReport>& reports) {
   std::optional<int> most;
   for (const runtime::EntryReport& report : reports) {
-    const runtime::EntryResources& resources = report.resources;
-    if (resources.entry.empty()) return {};  // the driver finished it
-    most = std::max(most.value_or(0), resources.spill_store_bytes + resources.spill_load_bytes);
+    if (report.resources.entry.empty()) return {};  // the driver finished it
+    most = std::max(most.value_or(0), report.resources.spilled_bytes());
   }
   return most;
 }
@@ -58,7 +51,7 @@ double copy_speed(int device_ordinal) {
                                           reinterpret_cast<runtime::CudaPointer>(from.data()), bytes, stream.get()),
         "copy device memory");
   };
-  const double ms = median(runtime::time_on_stream(device_ordinal, stream.get(), 3, 20, copy));
+  const double ms = runtime::median_of(runtime::time_on_stream(device_ordinal, stream.get(), 3, 20, copy));
   return 2.0 * static_cast<double>(bytes) / ms * 1e-6;
 }
 
@@ -70,8 +63,8 @@ BenchRun time_kernel(runtime::CudaKernel& kernel, const BenchSizes& sizes, int d
   run.direction = kernel.manifest().pass;
   run.bytes = call.bytes();
   run.text_hash = kernel.manifest().text_hash;
-  run.ms = median(runtime::time_on_stream(device_ordinal, stream.get(), warm_ups, repetitions,
-                                          [&] { call.launch(kernel, stream.get()); }));
+  run.ms = runtime::median_of(runtime::time_on_stream(device_ordinal, stream.get(), warm_ups, repetitions,
+                                                      [&] { call.launch(kernel, stream.get()); }));
   stream.synchronize();
   describe_entry(kernel, device_ordinal, run);
   run.launch = launch_cost(kernel, device_ordinal);

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <map>
 
+#include "runtime/benchmarking.h"
 #include "runtime/launch_plan.h"
 #include "runtime/tensor_map.h"
 #include "tools/bench/call.h"
@@ -24,8 +25,7 @@ double host_us(const runtime::Stream& stream, const Work& work) {
     stream.synchronize();
     times.push_back(time.count() / calls);
   }
-  std::nth_element(times.begin(), times.begin() + rounds / 2, times.end());
-  return times[rounds / 2];
+  return runtime::median_of(times);
 }
 
 /// Calls with the same sizes and memory of their own each, more of them than a kernel keeps plans of.

@@ -28,14 +28,11 @@ runtime::CompileOptions compile_options(const runtime::Manifest& manifest) {
   return options;
 }
 
-double median(const std::vector<float>& values) { return runtime::median_of({values.begin(), values.end()}); }
-
 }  // namespace
 
 int spilled_bytes(const runtime::CompiledText& compiled) {
   int bytes = 0;
-  for (const runtime::EntryResources& entry : compiled.resources)
-    bytes += entry.spill_store_bytes + entry.spill_load_bytes;
+  for (const runtime::EntryResources& entry : compiled.resources) bytes += entry.spilled_bytes();
   return bytes;
 }
 
@@ -125,10 +122,11 @@ double DeviceBench::milliseconds(const Built& built) {
   const auto call = [&] { calls_[turn_++ % calls_.size()]->launch(*built.kernel, stream.get()); };
   // Once each, so that what a call makes when it is first launched with a kernel is there: workspace, arguments.
   const int unmeasured = std::max(warm_ups, static_cast<int>(calls_.size()));
-  const double once = std::max(1e-3, median(runtime::time_on_stream(ordinal_, stream.get(), unmeasured, 2, call)));
+  const double once =
+      std::max(1e-3, runtime::median_of(runtime::time_on_stream(ordinal_, stream.get(), unmeasured, 2, call)));
   const int repetitions =
       static_cast<int>(std::clamp(measured_ms / once, double{fewest_repetitions}, double{most_repetitions}));
-  return median(runtime::time_on_stream(ordinal_, stream.get(), 0, repetitions, call));
+  return runtime::median_of(runtime::time_on_stream(ordinal_, stream.get(), 0, repetitions, call));
 }
 
 }  // namespace kdagen::tune

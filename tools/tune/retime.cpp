@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "kdagen/error.h"
+#include "runtime/benchmarking.h"
 #include "runtime/tuning_store.h"
 #include "tools/tune/device_bench.h"
 #include "tools/tune/worker.h"

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "kdagen/error.h"
+#include "runtime/benchmarking.h"
 
 namespace kdagen::tune {
 namespace {

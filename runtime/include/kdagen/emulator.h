@@ -44,9 +44,9 @@ void kdagen_emulator_fetch_box(void* to, const void* map, long long first, long 
                                const void* arrival, int line);
 /// 16 bytes, or zeros unless `inside`, by the thread that asks: one request from one end to the next.
 void kdagen_emulator_start_copy(void* to, const void* from, bool inside, int line);
-void kdagen_emulator_end_of_copies(int line);
+void kdagen_emulator_end_of_copies();
 /// Until all requests of the thread but its `later` last ones have arrived.
-void kdagen_emulator_wait_for_copies(int later, int line);
+void kdagen_emulator_wait_for_copies(int later);
 }
 
 #ifndef KDAGEN_EMULATOR_HOOKS_ONLY  // the host program includes this file for the declarations above

@@ -90,10 +90,10 @@ KD_FUNCTION void fetch_box(void* to_shared, const TensorMap& map, long long firs
 KD_FUNCTION void start_copy(void* to_shared, const void* from, bool inside, int line = __builtin_LINE()) {
   kdagen_emulator_start_copy(to_shared, from, inside, line);
 }
-KD_FUNCTION void end_of_copies(int line = __builtin_LINE()) { kdagen_emulator_end_of_copies(line); }
+KD_FUNCTION void end_of_copies() { kdagen_emulator_end_of_copies(); }
 template <int later>
-KD_FUNCTION void wait_for_copies(int line = __builtin_LINE()) {
-  kdagen_emulator_wait_for_copies(later, line);
+KD_FUNCTION void wait_for_copies() {
+  kdagen_emulator_wait_for_copies(later);
 }
 #else
 KD_FUNCTION unsigned shared_address(const void* pointer) {
