@@ -14,9 +14,8 @@
 #include "runtime/files.h"
 #include "runtime/process.h"
 #include "runtime/tuning_store.h"
-#include "runtime/warn.h"
 #include "tests/common/row_scale.h"
-#include "tests/common/scratch.h"
+#include "tests/common/trusted_places.h"
 
 using namespace kdagen::runtime;
 using namespace kdagen::testing;
@@ -28,21 +27,8 @@ using ::testing::IsEmpty;
 namespace {
 
 namespace fs = std::filesystem;
-constexpr unsigned stranger = 12345;
-
-class Trust : public ::testing::Test {
+class Trust : public TrustedPlaces {
  protected:
-  Trust() {
-    set_warning_sink([this](const std::string& message) { warnings.push_back(message); });
-  }
-  ~Trust() override { set_warning_sink({}); }
-
-  fs::path folder(const std::string& name, mode_t mode) const {
-    const fs::path made = place.path() / name;
-    fs::create_directories(made);
-    EXPECT_EQ(::chmod(made.c_str(), mode), 0);
-    return made;
-  }
   static Cache cache_in(const fs::path& folder) {
     WithVariable named("KDAGEN_CACHE_DIR", folder.string());
     return Cache(choose_cache_directory());
@@ -54,14 +40,6 @@ class Trust : public ::testing::Test {
       return fresh;
     });
   }
-  fs::path program(const fs::path& folder, const std::string& name, const std::string& script = "exit 0\n") const {
-    spill(folder / name, "#!/bin/sh\n" + script);
-    EXPECT_EQ(::chmod((folder / name).c_str(), 0755), 0);
-    return folder / name;
-  }
-
-  Scratch place = scratch();
-  std::vector<std::string> warnings;
 };
 
 }  // namespace
@@ -188,8 +166,8 @@ TEST_F(Trust, TemporaryFilesAreNotPutWhereTheyCouldBeReplaced) {
 
 TEST_F(Trust, ProgramsThatAnybodyCouldHavePutThere) {
   const fs::path good = folder("good", 0755), open = folder("open", 0777);
-  program(good, "tool");
-  program(open, "tool");
+  program(good / "tool");
+  program(open / "tool");
   const auto found = [](const std::string& path) {
     WithVariable named("PATH", path);
     return find_program("tool").value_or("none").string();
@@ -211,7 +189,7 @@ TEST_F(Trust, ProgramsThatAnybodyCouldHavePutThere) {
 }
 
 TEST_F(Trust, ProgramsBelowTheWorkingDirectory) {
-  program(folder("here", 0755), "tool");
+  program(folder("here", 0755) / "tool");
   const fs::path before = fs::current_path();
   fs::current_path(place.path() / "here");
   for (const char* path : {"", ".", ":", ".:/nowhere", "../here", "/nowhere::"}) {
@@ -239,7 +217,7 @@ TEST_F(Trust, NoNameOfAFolderReachesAShell) {
   const fs::path bin = folder("bin", 0755),
                  odd = place.path() / "a 'b' $(touch shell1) `touch shell2`; \"touch shell3\" \xc3\xa9";
   program(
-      bin, "nvcc",
+      bin / "nvcc",
       "case \"$1\" in --version) echo 'release 13.0, V13.0.88'; exit;; --list-gpu-arch) echo compute_90; exit;; esac\n"
       "for word in \"$@\" \"$TMPDIR\"; do eval \"word=$word\"; echo \"$word\" >> " +
           (place.path() / "words").string() +

@@ -17,8 +17,7 @@
 #include "runtime/nvrtc.h"
 #include "runtime/process.h"
 #include "runtime/trust.h"
-#include "runtime/warn.h"
-#include "tests/common/scratch.h"
+#include "tests/common/trusted_places.h"
 
 using namespace kdagen::runtime;
 using namespace kdagen::testing;
@@ -30,26 +29,8 @@ using ::testing::Not;
 namespace {
 
 namespace fs = std::filesystem;
-constexpr unsigned stranger = 12345;
-
-class TrustedWays : public ::testing::Test {
+class TrustedWays : public TrustedPlaces {
  protected:
-  TrustedWays() {
-    set_warning_sink([this](const std::string& message) { warnings.push_back(message); });
-  }
-  ~TrustedWays() override { set_warning_sink({}); }
-
-  fs::path folder(const std::string& name, mode_t mode) const {
-    const fs::path made = place.path() / name;
-    fs::create_directories(made);
-    EXPECT_EQ(::chmod(made.c_str(), mode), 0);
-    return made;
-  }
-  fs::path program(const fs::path& file, const std::string& script) const {
-    spill(file, "#!/bin/sh\n" + script);
-    EXPECT_EQ(::chmod(file.c_str(), 0755), 0);
-    return file;
-  }
   fs::path library(const fs::path& file, const std::string& text) const {
     spill(place.path() / "library.cpp", text);
     const ProcessResult result = run_process({find_compiler(CompilerChoice::host).path.string(), "-shared", "-fPIC",
@@ -74,9 +55,6 @@ class TrustedWays : public ::testing::Test {
     std::fflush(stdout);
     std::_Exit(0);
   }
-
-  Scratch place = scratch();
-  std::vector<std::string> warnings;
 };
 
 }  // namespace

@@ -1,26 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Operands that travel ahead (kdagen/staging.cuh): right values over thread orders, and each seeded fault of the
 // protocol is reported.
-#include <gmock/gmock.h>
-
 #include <cstring>
 
-#include "support.h"
+#include "doubled.h"
 
 namespace kdagen::emulator::testing {
 namespace {
 
-using ::testing::Contains;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
-using ::testing::ValuesIn;
-
-constexpr int columns = 32;
-
-struct Staged {
-  explicit Staged(int count) : tokens(count), x(count * columns), y(count * columns) {
-    for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i) + 0.5f;
-  }
+struct Staged : Doubled {
+  using Doubled::Doubled;
 
   std::vector<std::string> run(const std::string& entry, unsigned seed) {
     const std::uint64_t row_bytes = columns * sizeof(float);
@@ -33,30 +22,14 @@ struct Staged {
     std::memcpy(words.data(), &map, sizeof map);
     words[16] = word(y.data());
     words[17] = tokens;
-    const std::vector<Buffer> buffers{{x.data(), x.size_bytes(), "x", true, false},
-                                      {y.data(), y.size_bytes(), "y", false, true}};
     return emulator::run(*load_kernels("staging.cu", true), "staged_" + entry, {1, 1, 1}, {64, 1, 1}, 4096 + 16 + 80,
-                         words.data(), words.size(), buffers, {.order_seed = seed});
+                         words.data(), words.size(), buffers(), {.order_seed = seed});
   }
-
-  int tokens;
-  GuardedArray<float> x, y;
 };
 
-TEST(Staging, GoodTextIsSilentAndRightInEveryOrder) {
-  for (unsigned seed = 0; seed < 10; ++seed) {
-    Staged staged(45);  // the last box reaches past the tensor
-    EXPECT_THAT(staged.run("none", seed), IsEmpty()) << seed;
-    for (std::size_t i = 0; i < staged.y.size(); ++i) ASSERT_EQ(staged.y[i], 2 * staged.x[i]) << i;
-  }
-}
+TEST(Staging, GoodTextIsSilentAndRightInEveryOrder) { expect_right_in_every_order<Staged>(); }
 
-struct Case {
-  const char* name;
-  const char* says;
-};
-
-const std::vector<Case> cases = {
+const std::vector<SeededFault> cases = {
     {"read_before_wait", "uninitialised read: "},
     {"wrong_phase", "uninitialised read: "},
     {"too_few_bytes", "1008 bytes announced, but 1024 were asked for"},
@@ -73,17 +46,11 @@ const std::vector<Case> cases = {
     {"announced_twice", "announces a phase before the one under way is over"},
 };
 
-class StagingFault : public ::testing::TestWithParam<Case> {};
+class StagingFault : public ::testing::TestWithParam<SeededFault> {};
 
-TEST_P(StagingFault, IsFound) {
-  for (const unsigned seed : {0u, 3u, 5u}) {
-    Staged staged(45);
-    EXPECT_THAT(staged.run(GetParam().name, seed), Contains(HasSubstr(GetParam().says))) << seed;
-  }
-}
+TEST_P(StagingFault, IsFound) { expect_found<Staged>(GetParam()); }
 
-INSTANTIATE_TEST_SUITE_P(Faults, StagingFault, ValuesIn(cases),
-                         [](const auto& info) { return std::string(info.param.name); });
+INSTANTIATE_TEST_SUITE_P(Faults, StagingFault, ::testing::ValuesIn(cases), name_of);
 
 }  // namespace
 }  // namespace kdagen::emulator::testing

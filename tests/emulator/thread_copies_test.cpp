@@ -1,51 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copies that the threads start and wait for later (kdagen/staging.cuh): right values over thread orders, and each
 // seeded fault is reported.
-#include <gmock/gmock.h>
-
-#include "support.h"
+#include "doubled.h"
 
 namespace kdagen::emulator::testing {
 namespace {
 
-using ::testing::Contains;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
-using ::testing::ValuesIn;
-
-constexpr int columns = 32;
-
-struct Copied {
-  explicit Copied(int count) : tokens(count), x(count * columns), y(count * columns) {
-    for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i) + 0.5f;
-  }
+struct Copied : Doubled {
+  using Doubled::Doubled;
 
   std::vector<std::string> run(const std::string& entry, unsigned seed) {
     const std::vector<std::int64_t> words{word(x.data()), word(y.data()), tokens};
-    const std::vector<Buffer> buffers{{x.data(), x.size_bytes(), "x", true, false},
-                                      {y.data(), y.size_bytes(), "y", false, true}};
     return emulator::run(*load_kernels("thread_copies.cu", true), "copied_" + entry, {1, 1, 1}, {64, 1, 1}, 2048,
-                         words.data(), words.size(), buffers, {.order_seed = seed});
+                         words.data(), words.size(), buffers(), {.order_seed = seed});
   }
-
-  int tokens;
-  GuardedArray<float> x, y;
 };
 
-TEST(ThreadCopies, GoodTextIsSilentAndRightInEveryOrder) {
-  for (unsigned seed = 0; seed < 10; ++seed) {
-    Copied copied(45);  // the last box reaches past the tensor
-    EXPECT_THAT(copied.run("none", seed), IsEmpty()) << seed;
-    for (std::size_t i = 0; i < copied.y.size(); ++i) ASSERT_EQ(copied.y[i], 2 * copied.x[i]) << i;
-  }
-}
+TEST(ThreadCopies, GoodTextIsSilentAndRightInEveryOrder) { expect_right_in_every_order<Copied>(); }
 
-struct Case {
-  const char* name;
-  const char* says;
-};
-
-const std::vector<Case> cases = {
+const std::vector<SeededFault> cases = {
     {"read_before_wait", "uninitialised read: "},
     {"too_many_left_to_wait_for", "uninitialised read: "},
     {"request_never_ended", "uninitialised read: "},
@@ -60,17 +33,11 @@ const std::vector<Case> cases = {
     {"written_on_the_way", "race: "},
 };
 
-class ThreadCopiesFault : public ::testing::TestWithParam<Case> {};
+class ThreadCopiesFault : public ::testing::TestWithParam<SeededFault> {};
 
-TEST_P(ThreadCopiesFault, IsFound) {
-  for (const unsigned seed : {0u, 3u, 5u}) {
-    Copied copied(45);
-    EXPECT_THAT(copied.run(GetParam().name, seed), Contains(HasSubstr(GetParam().says))) << seed;
-  }
-}
+TEST_P(ThreadCopiesFault, IsFound) { expect_found<Copied>(GetParam()); }
 
-INSTANTIATE_TEST_SUITE_P(Faults, ThreadCopiesFault, ValuesIn(cases),
-                         [](const auto& info) { return std::string(info.param.name); });
+INSTANTIATE_TEST_SUITE_P(Faults, ThreadCopiesFault, ::testing::ValuesIn(cases), name_of);
 
 }  // namespace
 }  // namespace kdagen::emulator::testing
