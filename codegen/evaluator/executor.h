@@ -373,10 +373,8 @@ class Executor {
     if constexpr (std::is_same_v<Number, Tracked>) {
       double* errors = errors_[write.tensor]->data() + offset;
       double unit = round ? tensor.storage.unit() : 0, tiny = round ? tensor.storage.tiny() : 0;
-      for (int64_t i = 0; i < count; ++i) {
-        double size = std::fabs(x[i].value);
-        errors[i] = x[i].error + unit * size + std::min(size, tiny);
-      }
+      for (int64_t i = 0; i < count; ++i)
+        errors[i] = x[i].error + unit * std::fabs(x[i].value) + underflow(x[i].value, x[i].error, tiny);
     }
   }
 

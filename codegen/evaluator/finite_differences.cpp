@@ -29,10 +29,13 @@ Weights output_units(kda::KernelOp forward) {
   return units;
 }
 
-/// A difference quotient, and how much of it may be the rounding of float64.
+/// A difference quotient, how much of it may be the rounding of float64, and how far the last extrapolation moved it:
+/// as far as that the step may be too long.
 struct Measured {
-  double value = 0, noise = 0;
+  double value = 0, noise = 0, moved = 0;
 
+  /// What the quotient leaves open. NaN where the forward was not finite.
+  double uncertainty() const { return noise + moved; }
   /// The part of |value - derived| that rounding does not explain.
   double error(double derived) const {
     const double difference = std::fabs(derived - value);
@@ -75,7 +78,7 @@ class Loss {
   /// dL/ds at s = 0 for x + s * direction; `elements` are those of `name` where the direction is not 0.
   Measured derivative(const std::string& name, const std::vector<int64_t>& elements,
                       const std::vector<double>& direction, double step) {
-    double estimates[3], noise = 0;
+    double estimates[3], noise = 0, moved = 0;
     for (int level = 0; level < 3; ++level) {
       double h = std::ldexp(step, -level);
       Measured change = difference(name, elements, direction, h);
@@ -83,20 +86,26 @@ class Loss {
       noise = change.noise / (2 * h);
     }
     for (int k = 1; k < 3; ++k)  // the error's h^2 term, then its h^4 term
-      for (int i = 2; i >= k; --i) estimates[i] += (estimates[i] - estimates[i - 1]) / (std::pow(4.0, k) - 1);
-    return {estimates[2], 2 * noise};  // weights of the three: 64/45, -20/45, 1/45, the first with the largest noise
+      for (int i = 2; i >= k; --i) {
+        moved = (estimates[i] - estimates[i - 1]) / (std::pow(4.0, k) - 1);
+        estimates[i] += moved;
+      }
+    // Weights of the three: 64/45, -20/45, 1/45, the first with the largest noise.
+    return {estimates[2], 2 * noise, std::fabs(moved)};
   }
 
   /// The first of ever shorter steps at which the quotient agrees with `derived` to a hundredth of what is asked, else
   /// the nearest: a kink within a step, or a bend that is sharper than it, is no fault, and a wrong derivative is wrong
-  /// at any step. A step whose noise exceeds 5e-7 of `size` tells nothing that a longer one does not.
+  /// at any step. A step whose noise exceeds 5e-7 of `size` tells nothing that a longer one does not, unless that one's
+  /// extrapolation was less certain still (a norm of a row that is nearly 0 bends within any step of little noise).
   Measured derivative_near(double derived, double size, const std::string& name, const std::vector<int64_t>& elements,
                            const std::vector<double>& direction, double step) {
     Measured best = derivative(name, elements, direction, step);
-    for (int shorter = 0; shorter < 3 && !(best.error(derived) <= 1e-8 * size); ++shorter) {
-      step /= 32;
+    for (int shorter = 0; shorter < 5 && !(best.error(derived) <= 1e-8 * size); ++shorter) {
+      step /= 8;
       const Measured next = derivative(name, elements, direction, step);
-      if (next.noise <= 5e-7 * size && !(best.error(derived) <= next.error(derived))) best = next;
+      const bool tells = next.noise <= 5e-7 * size || !(best.uncertainty() <= next.uncertainty());
+      if (tells && !(best.error(derived) <= next.error(derived))) best = next;
     }
     return best;
   }
@@ -121,10 +130,7 @@ class Loss {
       const std::vector<double>& cotangent = cotangents_.at("d" + output).values;
       for (size_t i = 0; i < a.size(); ++i) {
         if (a[i] != b[i]) sum.value += unit * cotangent[i] * (a[i] - b[i]);
-        // Of float32 -> of float64. Without a bound (a comparison that float32 may decide otherwise) at least the last
-        // digits of the number itself are noise.
-        const double bound = std::isfinite(errors[i]) ? errors[i] * 0x1p-29 : std::fabs(a[i]) * 0x1p-49;
-        sum.noise += 2 * std::fabs(unit * cotangent[i]) * bound;
+        sum.noise += 2 * std::fabs(unit * cotangent[i]) * errors[i] * 0x1p-29;  // of float32 -> of float64
       }
     }
     return sum;

@@ -68,7 +68,7 @@ inline double sum(double a, double b) { return a + b; }
 inline double exp2(double x, int) { return std::exp2(x); }
 
 inline Tracked to_fixed(Tracked x, int fraction_bits, int64_t) {
-  return Tracked(x.value, x.error + std::min(std::fabs(x.value), std::ldexp(0.5, -fraction_bits)));
+  return Tracked(x.value, x.error + underflow(x.value, x.error, std::ldexp(0.5, -fraction_bits)));
 }
 inline Tracked constant(Tracked, double value, int) { return Tracked(value); }
 inline Tracked from_fixed(Tracked x, int) { return rounded(x.value, x.error); }

@@ -3,14 +3,14 @@
 // of the dialect is one function here, with its error rule.
 //
 // Running error analysis: beside a value z = f(x_1, ..) stands e(z) >= |z computed in float32 - z|, to first order
-//   e(z) = sum_i |df/dx_i| e(x_i) + c u |z| + min(|z|, tiny),    u = 2^-24, tiny = 2^-150,
+//   e(z) = sum_i |df/dx_i| e(x_i) + c u |z| + min(|z~|, tiny),    u = 2^-24, tiny = 2^-150,
 // df/dx_i at its largest within e(x_i): a bf16 that rounds the other way, or a comparison decided otherwise, is no
 // small error; where c is the op's own error in units of u: 1 for a correctly rounded op, 4 for 2^x, 2 for 1/x and 3.04
 // for rsqrt (the approximate instructions' 2^-22, 2^-23, 2^-22.4), 2 to 8 for library functions; 0 for neg, abs,
-// select, min, max, relu, clamp, comparisons, shifts and stored inputs. min(|z|, tiny) covers subnormal results and
-// leaves an exact 0 exact. Sums add u |partial sum| for each addition, in the order in which they are made. Where x
-// decides between branches (max, relu, clamp, comparisons), any branch within reach of the error counts. Equal numbers
-// count as decided right.
+// select, min, max, relu, clamp, comparisons, shifts and stored inputs. min(|z~|, tiny) covers subnormal results, z~
+// the largest that float32 may have in z's place, and leaves an exact 0 exact. Sums add u |partial sum| for each
+// addition, in the order in which they are made. Where x decides between branches (max, relu, clamp, comparisons), any
+// branch within reach of the error counts. Equal numbers count as decided right.
 #pragma once
 #include <algorithm>
 #include <cmath>
@@ -31,10 +31,14 @@ struct Tracked {
   explicit Tracked(double value, double error = 0) : value(value), error(error) {}
 };
 
+/// What rounding to a subnormal costs at most: half their spacing, or the whole number, which is itself off by `error`.
+inline double underflow(double value, double error, double tiny = tiny_roundoff) {
+  return std::min(std::fabs(value) + error, tiny);
+}
+
 /// A result with the propagated error and `c` units of its own.
 inline Tracked rounded(double value, double propagated, double c = 1) {
-  double size = std::fabs(value);
-  return Tracked(value, propagated + (c * unit_roundoff * size + std::min(size, tiny_roundoff)));
+  return Tracked(value, propagated + (c * unit_roundoff * std::fabs(value) + underflow(value, propagated)));
 }
 
 inline Tracked operator+(Tracked a, Tracked b) { return rounded(a.value + b.value, a.error + b.error); }
@@ -153,13 +157,23 @@ Real round(Real x, const Storage& storage) {
 }
 
 // ---- with a running error ----------------------------------------------------------------------------------------
+/// How far a function moves from z within the error, which takes it from `lowest` to `highest`: by its slope's rule, or
+/// by those ends where the rule says much or is 0 times infinity (differences of close numbers would be too coarse).
+inline double reach(double z, double lowest, double highest, double by_slope) {
+  return by_slope <= 0x1p-20 * std::fabs(z) ? by_slope : std::max(highest - z, z - lowest);
+}
+/// The same for a function that grows.
+template <class Function>
+double reach(Function f, double z, Tracked x, double by_slope) {
+  return reach(z, f(x.value - x.error), f(x.value + x.error), by_slope);
+}
 inline Tracked exp2(Tracked x) {
   double z = std::exp2(x.value);
-  return rounded(z, z * std::expm1(std::numbers::ln2 * x.error), 4);
+  return rounded(z, reach(exp2<double>, z, x, z * std::expm1(std::numbers::ln2 * x.error)), 4);
 }
 inline Tracked exp(Tracked x) {
   double z = std::exp(x.value);
-  return rounded(z, z * std::expm1(x.error), 4);
+  return rounded(z, reach(exp<double>, z, x, z * std::expm1(x.error)), 4);
 }
 inline Tracked log(Tracked x) { return rounded(std::log(x.value), relative_error(x) * growth(relative_error(x)), 2); }
 inline Tracked log1p(Tracked x) {
@@ -184,13 +198,15 @@ inline Tracked rcp(Tracked x) {
 /// is sigmoid(-x) in size; 1 + e, its reciprocal and the product add 1 + 2 + 1.
 inline Tracked sigmoid(Tracked x) {
   double z = sigmoid(x.value), other = sigmoid(-x.value);
-  return rounded(z, z * std::expm1(std::min(1.0, other * std::exp(x.error)) * x.error),
-                 other * (4 + 2 * std::fabs(x.value)) + 4);
+  const double by_slope = z * std::expm1(std::min(1.0, other * std::exp(x.error)) * x.error);
+  return rounded(z, reach(sigmoid<double>, z, x, by_slope), other * (4 + 2 * std::fabs(x.value)) + 4);
 }
 /// sigmoid'' = sigmoid' (1 - 2 sigmoid) = -sigmoid' tanh(x/2), and that tanh is also d ln(e r^2)/d ln(e).
 inline Tracked sigmoid_grad(Tracked x) {
   double z = sigmoid_grad(x.value), slope = std::fabs(std::tanh(0.5 * x.value));
-  return rounded(z, z * std::expm1(std::min(1.0, slope + x.error) * x.error), slope * (4 + 2 * std::fabs(x.value)) + 8);
+  const double size = std::fabs(x.value), by_slope = z * std::expm1(std::min(1.0, slope + x.error) * x.error);
+  const double highest = sigmoid_grad(std::max(size - x.error, 0.0)), lowest = sigmoid_grad(size + x.error);
+  return rounded(z, reach(z, lowest, highest, by_slope), slope * (4 + 2 * size) + 8);
 }
 /// The log1p part is off by 2u of itself and by e/(1+e) times e's relative error.
 inline Tracked softplus(Tracked x) {
@@ -200,7 +216,7 @@ inline Tracked softplus(Tracked x) {
 }
 inline Tracked tanh(Tracked x) {
   double z = std::tanh(x.value);
-  return rounded(z, std::min(1.0, (1 - z * z) * std::exp(2 * x.error)) * x.error, 4);
+  return rounded(z, reach(tanh<double>, z, x, std::min(1.0, (1 - z * z) * std::exp(2 * x.error)) * x.error), 4);
 }
 inline Tracked relu(Tracked x) { return Tracked(relu(x.value), x.value + x.error < 0 ? 0.0 : x.error); }
 inline Tracked abs(Tracked x) { return Tracked(std::fabs(x.value), x.error); }
@@ -225,8 +241,11 @@ inline Tracked clamp(Tracked x, double lower, double upper) {
 /// Near a tie another program may take the neighbour. The integer is an anchor: stored numbers are compared as if both
 /// had the same one, and then it makes no difference.
 inline Tracked rint(Tracked x) { return Tracked(std::nearbyint(x.value)); }
+/// Exact among the normal numbers.
 inline Tracked scale_exactly(Tracked x, double power_of_two) {
-  return Tracked(x.value * power_of_two, x.error * std::fabs(power_of_two));
+  const double factor = std::fabs(power_of_two), z = x.value * power_of_two, error = x.error * factor;
+  const bool normal = factor >= 1 || std::fabs(z) - error >= 0x1p-126;
+  return Tracked(z, normal ? error : error + underflow(z, error));
 }
 /// Both programs round: they differ only if a rounding boundary lies within the error, and then by the spacing of the
 /// storage type, not by the error. Rounding is monotonic, so the two ends tell exactly how far apart they can be.
@@ -237,7 +256,7 @@ inline Tracked round(Tracked x, const Storage& storage) {
 }
 /// Only the float32 program rounds.
 inline Tracked round_in_float_only(Tracked x, const Storage& storage) {
-  return Tracked(x.value, x.error + storage.unit() * std::fabs(x.value) + std::min(std::fabs(x.value), storage.tiny()));
+  return Tracked(x.value, x.error + storage.unit() * std::fabs(x.value) + underflow(x.value, x.error, storage.tiny()));
 }
 
 /// Truth values: an error of 1 where the float32 program may decide otherwise; of 2^25, which leaves 1 in units of

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The running error bound: float32 never leaves it, and it is not absurdly loose.
 #include <cmath>
+#include <limits>
 #include <random>
 
 #include <gtest/gtest.h>
@@ -76,6 +77,46 @@ TEST(RunningError, Rounding) {
   EXPECT_EQ(functions::round_in_float_only(Tracked(1.5, 0), bf16).error, 1.5 * 0x1p-8);
   EXPECT_EQ((Tracked(0) * Tracked(5)).error, 0) << "an exact zero stays exact";
   EXPECT_EQ(functions::scale_exactly(Tracked(3, 1e-7), -2).error, 2e-7);
+  EXPECT_EQ(functions::scale_exactly(Tracked(3, 1e-7), -0x1p-3).error, 1e-7 / 8);
+}
+
+// Where an error is larger than what the function changes over, its ends bound it, not its slope: 0 times e^1000.
+TEST(RunningError, LargeErrorsOfFunctionsThatSaturate) {
+  namespace f = functions;
+  constexpr double infinity = std::numeric_limits<double>::infinity();
+  EXPECT_LE(f::sigmoid(Tracked(1e5, 1e3)).error, 0x1p-21);
+  EXPECT_LE(f::sigmoid(Tracked(-1e5, 1e3)).error, 0x1p-149);
+  EXPECT_LE(f::exp2(Tracked(-1e5, 2e3)).error, 0x1p-149);
+  EXPECT_LE(f::exp(Tracked(-1e5, 2e3)).error, 0x1p-149);
+  EXPECT_LE(f::tanh(Tracked(1e5, 1e3)).error, 0x1p-21);
+  EXPECT_LE(f::sigmoid_grad(Tracked(1e5, 1e3)).error, 0x1p-149);
+  for (double error : {3.0, 1e3, infinity}) {
+    EXPECT_GE(f::sigmoid(Tracked(2, error)).error, f::sigmoid(2.0) - f::sigmoid(2.0 - error));
+    EXPECT_GE(f::sigmoid_grad(Tracked(2, error)).error, 0.25 - f::sigmoid_grad(2.0));
+    EXPECT_GE(f::tanh(Tracked(2, error)).error, std::tanh(2.0) - std::tanh(2.0 - error));
+    EXPECT_LE(f::sigmoid(Tracked(2, error)).error, 1);
+    EXPECT_LE(f::sigmoid_grad(Tracked(2, error)).error, 0.25);
+    EXPECT_LE(f::tanh(Tracked(2, error)).error, 2);
+  }
+  EXPECT_EQ(f::exp2(Tracked(2, infinity)).error, infinity);
+}
+
+// Below 2^-126 a product with a power of two is rounded, too, and the number that is rounded is float32's own.
+TEST(RunningError, Subnormals) {
+  for (float x : {0x1.9p-130f, 0x1.8p-149f, 0x1.ffffffp-127f}) {
+    for (int shift : {1, 3, 19}) {
+      const float factor = std::ldexp(1.0f, -shift);
+      const Tracked z = functions::scale_exactly(Tracked(x), factor);
+      EXPECT_LE(std::fabs(double(x * factor) - z.value), z.error) << x << " * 2^-" << shift;
+      EXPECT_LE(z.error, 0x1p-150);
+    }
+  }
+  EXPECT_EQ(functions::scale_exactly(Tracked(0), 0.5).error, 0);
+  EXPECT_EQ(functions::scale_exactly(Tracked(0x1p-140, 0x1p-148), 4).error, 0x1p-146);
+  // 2^-170, that float32 has as 2^-149: half of it is a tie that may round to 0 or up
+  const Tracked small(0x1p-170, 0x1p-149);
+  EXPECT_GE((small * Tracked(0.75)).error, 0x1p-149 - 0x1p-169) << "0.75 * 2^-149 rounds to 2^-149";
+  EXPECT_EQ((Tracked(0, 0) * small).error, 0);
 }
 
 /// A random program over token values, row scalars and parameters, in which nothing grows without bound.

@@ -1,31 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// What random specs have found, each as small as it became.
+// What random specs have found in the compiler, each as small as it became.
 #include <gtest/gtest.h>
 
-#include "codegen/backend.h"
-#include "tests/common/spec_graph.h"
-#include "tools/check/check.h"
+#include "tests/fuzz/checked.h"
 
 namespace kdagen {
 namespace {
 
-/// A whole check, of a spec with inputs and outputs in `dtype`, in the evaluator or of its texts on the emulator,
-/// called with `memory`.
-CheckReport checked(const test::Body& body, const std::string& dtype, std::map<std::string, std::string> options = {},
-                    const std::string& on = "cpu", CallersMemory memory = {}) {
-  CheckRequest request;
-  request.options = take_compile_options(options);
-  request.options.grads = "f32";
-  options.insert({{"dim", "16"}, {"chunk", "8"}, {"dtype", dtype}, {"out", dtype}});
-  request.graph = test::graph_of(body, options);
-  request.shape = check_shape(std::nullopt, {1, 9, 0, 4, 24}, std::nullopt, 2, 12);
-  request.on = on;
-  request.emit = [memory](Compilation& compilation) {
-    const emit::Emitted emitted = emit_kernel(compilation, "sm_90");
-    return emitted_subject(runtime::make_emulated_kernel(emitted.text, emitted.manifest), -1, 2, memory);
-  };
-  return run_check(request);
-}
+using test::checked;
 
 // A saved maximum is a float32 number that no element of the float64 reference equals: its gradient was 0.
 TEST(FoundByRandomSpecs, ASavedMaximum) {
@@ -37,51 +19,6 @@ TEST(FoundByRandomSpecs, ASavedMaximum) {
         s.output("z", x * most).dtype(f32);
       },
       "f32", {{"save", "most"}});
-  EXPECT_TRUE(report.pass()) << to_text(report);
-}
-
-// In float64 too 1 - s is 0 at 40: the unrewritten slope s*(1 - s) was no reference for the rewritten one.
-TEST(FoundByRandomSpecs, ASaturatedSigmoid) {
-  const CheckReport report = checked(
-      [](Spec& s, const Options&, Axis t, Axis h, Axis d) {
-        Value x = s.input("x", {t, h, d}).bounds(25, 40);
-        s.output("y", sigmoid(x)).dtype(f32);
-      },
-      "f32");
-  EXPECT_TRUE(report.pass()) << to_text(report);
-}
-
-// A bf16 number may be a clamp's end itself, where a difference sees half of each side.
-TEST(FoundByRandomSpecs, AnInputOnAKink) {
-  const CheckReport report = checked(
-      [](Spec& s, const Options&, Axis t, Axis h, Axis d) {
-        Value x = s.input("x", {t, h, d}).bounds(0.25, 0.25 + 0x1p-8);
-        s.output("y", clamp(x, -0.25, 0.25 + 0x1p-9)).dtype(f32);
-      },
-      "bf16");
-  EXPECT_TRUE(report.pass()) << to_text(report);
-}
-
-// In float32 the tanh of all of these is 1, and the first of them is no more the largest than the last.
-TEST(FoundByRandomSpecs, ALargestElementThatRoundingDecides) {
-  const CheckReport report = checked(
-      [](Spec& s, const Options&, Axis t, Axis h, Axis d) {
-        Value x = s.input("x", {t, h, d}).bounds(9, 10);
-        s.output("y", max(tanh(x), d)).dtype(f32);
-      },
-      "f32");
-  EXPECT_TRUE(report.pass()) << to_text(report);
-}
-
-// softmax^4 is 2^-1500 here, and cotangents that should make up for it were infinite.
-TEST(FoundByRandomSpecs, AnOutputThatVanishes) {
-  const CheckReport report = checked(
-      [](Spec& s, const Options&, Axis t, Axis h, Axis d) {
-        Value x = s.input("x", {t, h, d});
-        Value y = softmax(100.0 * x, d);
-        s.output("y", y * y * y * y).dtype(f32);
-      },
-      "f32");
   EXPECT_TRUE(report.pass()) << to_text(report);
 }
 
@@ -112,31 +49,6 @@ TEST(FoundByRandomSpecs, ADecayOfADifferenceOfEqualGates) {
         s.output("y", w);
         s.output("z", zero);
         s.output("u", w * exp2(zero * zero) * exp(-g) * 0x1p-10).dtype(f32);
-      },
-      "f32");
-  EXPECT_TRUE(report.pass()) << to_text(report);
-}
-
-// The same number twice, by mathematics: in float64 too rounding decides which is the smaller.
-TEST(FoundByRandomSpecs, AComparisonOfEqualNumbers) {
-  const CheckReport report = checked(
-      [](Spec& s, const Options&, Axis t, Axis h, Axis d) {
-        Value x = s.input("x", {t, h, d});
-        Value a = l2norm(x * x * x, d, 1e-3), b = a * exp2(last(a, t) - a) * exp2(a - last(a, t));
-        s.output("y", select(b < a, b, 3.0 * a)).dtype(f32);
-      },
-      "f32");
-  EXPECT_TRUE(report.pass()) << to_text(report);
-}
-
-// v < v is false however well v is known; the softmax of equal numbers has no gradient at all.
-TEST(FoundByRandomSpecs, AComparisonOfOneNumberWithItself) {
-  const CheckReport report = checked(
-      [](Spec& s, const Options&, Axis t, Axis h, Axis d) {
-        Value x = s.input("x", {t, h, d});
-        Value a = x * x, b = sum(a * a, d) * 0.00048828125;
-        s.output("y", softmax(select(a < a, a, b), d)).dtype(f32);
-        s.output("z", select(equal(a - a, 0.0), b, x)).dtype(f32);
       },
       "f32");
   EXPECT_TRUE(report.pass()) << to_text(report);
@@ -222,17 +134,6 @@ TEST(FoundByRandomSpecs, AZeroAmongTheFactors) {
         s.output("w", z + x * p * 0.0);
       },
       "bf16");
-  EXPECT_TRUE(report.pass()) << to_text(report);
-}
-
-// 2^-x of a number that rounds to one or the other neighbour in bf16 is off by more than its slope says.
-TEST(FoundByRandomSpecs, AnExponentialOfARoundedNumber) {
-  const CheckReport report = checked(
-      [](Spec& s, const Options&, Axis t, Axis h, Axis d) {
-        Value x = s.input("x", {t, h, d});
-        s.output("y", exp2(-round(exp2(sigmoid(x)), bf16))).dtype(f32);
-      },
-      "f32");
   EXPECT_TRUE(report.pass()) << to_text(report);
 }
 
@@ -338,42 +239,6 @@ TEST(FoundByRandomSpecs, AJumpBesideTheBasePoint) {
         s.output("y", select(x < 1 + 0x1p-11, x, x * x + 3.0)).dtype(f32);
       },
       "f32");
-  EXPECT_TRUE(report.pass()) << to_text(report);
-}
-
-// The two largest of a column are nearly equal: a difference may not change over to the other one.
-TEST(FoundByRandomSpecs, TwoLargestElements) {
-  const CheckReport report = checked(
-      [](Spec& s, const Options&, Axis t, Axis h, Axis d) {
-        Value x = s.input("x", {t, h, d}).bounds(1, 1 + 0x1p-16);
-        s.output("y", max(x * x, {t, d}) + max(x, t) * x).dtype(f32);
-      },
-      "f32");
-  EXPECT_TRUE(report.pass()) << to_text(report);
-}
-
-// A softmax of large numbers has elements of any size; to a cotangent of 2^120 the backward's next factor was too much.
-TEST(FoundByRandomSpecs, CotangentsOfVanishingOutputs) {
-  const CheckReport report = checked(
-      [](Spec& s, const Options&, Axis t, Axis h, Axis d) {
-        Value x = s.input("x", {t, h, d}), y = s.input("y", {t, h, d}).bounds(0.25, 2.0);
-        Value e = exp2(y * exp2(y));
-        s.output("z", softmax(x * e, d) * e).dtype(f32);
-      },
-      "f32");
-  EXPECT_TRUE(report.pass()) << to_text(report);
-}
-
-// A weight that vanishes beside an exponential that is stored with an anchor: cotangents of 2^100 times the anchor's
-// 2^46.
-TEST(FoundByRandomSpecs, CotangentsOfVanishingAnchoredOutputs) {
-  const CheckReport report = checked(
-      [](Spec& s, const Options&, Axis t, Axis h, Axis d) {
-        Value gate = s.input("gate", {t, h}).bounds(-4.0, 0.0);
-        Value g = cumsum(gate, t, {.exclusive = true});
-        s.output("y", softmax(silu((gate * ln2 + s.param("p", {d})) * g), t) * exp2(g)).anchor("static");
-      },
-      "f32", {{"chunk", "24"}});
   EXPECT_TRUE(report.pass()) << to_text(report);
 }
 
