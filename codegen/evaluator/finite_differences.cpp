@@ -34,14 +34,14 @@ Weights output_units(kda::KernelOp forward) {
 struct Measured {
   double value = 0, noise = 0, moved = 0;
 
-  /// What the quotient leaves open. NaN where the forward was not finite.
-  double uncertainty() const { return noise + moved; }
   /// The part of |value - derived| that rounding does not explain.
   double error(double derived) const {
     const double difference = std::fabs(derived - value);
     if (!std::isfinite(noise)) return difference;
     return difference <= noise ? 0 : difference - noise;  // NaN stays
   }
+  /// With the step's length as noise, too.
+  Measured uncertain() const { return {value, noise + moved}; }
 };
 
 /// The forward around a base point with kda.detach, comparisons and branches held there.
@@ -96,18 +96,19 @@ class Loss {
 
   /// The first of ever shorter steps at which the quotient agrees with `derived` to a hundredth of what is asked, else
   /// the nearest: a kink within a step, or a bend that is sharper than it, is no fault, and a wrong derivative is wrong
-  /// at any step. A step whose noise exceeds 5e-7 of `size` tells nothing that a longer one does not, unless that one's
-  /// extrapolation was less certain still (a norm of a row that is nearly 0 bends within any step of little noise).
+  /// at any step. A step whose noise exceeds 5e-7 of `size` tells nothing that a longer one does not; where that leaves
+  /// no step that agrees (a norm of a row that is nearly 0 bends within any step of little noise), the step that leaves
+  /// least open counts, whatever `derived` is, with what it leaves open as noise.
   Measured derivative_near(double derived, double size, const std::string& name, const std::vector<int64_t>& elements,
                            const std::vector<double>& direction, double step) {
-    Measured best = derivative(name, elements, direction, step);
+    Measured best = derivative(name, elements, direction, step), certain = best.uncertain();
     for (int shorter = 0; shorter < 5 && !(best.error(derived) <= 1e-8 * size); ++shorter) {
       step /= 8;
       const Measured next = derivative(name, elements, direction, step);
-      const bool tells = next.noise <= 5e-7 * size || !(best.uncertainty() <= next.uncertainty());
-      if (tells && !(best.error(derived) <= next.error(derived))) best = next;
+      if (next.noise <= 5e-7 * size && !(best.error(derived) <= next.error(derived))) best = next;
+      if (!(certain.noise <= next.uncertain().noise)) certain = next.uncertain();
     }
-    return best;
+    return certain.error(derived) <= best.error(derived) ? certain : best;
   }
 
  private:

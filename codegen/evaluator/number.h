@@ -14,6 +14,7 @@
 #pragma once
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numbers>
 
 #include "codegen/evaluator/storage.h"
@@ -49,13 +50,14 @@ inline double product_error(Tracked a, Tracked b) {
   return std::fabs(a.value) * b.error + (std::fabs(b.value) + b.error) * a.error;
 }
 inline Tracked operator*(Tracked a, Tracked b) { return rounded(a.value * b.value, product_error(a, b)); }
-/// e = (e(a) + |a/b| e(b)) / |b|
-/// 1/(1-r), the largest a reciprocal can grow by where its operand is off by the part r; 1 where that says nothing.
-inline double growth(double r) { return r <= 0.5 ? 1 / (1 - r) : 1; }
-inline double relative_error(Tracked x) { return x.error / std::fabs(x.value); }
+/// 1/(1-r), the largest a reciprocal can grow by where its operand is off by the part r. An operand that may be 0
+/// leaves no bound at all, and no fault would be seen behind it: there 16 is taken.
+inline double growth(double r) { return r <= 0.9375 ? 1 / (1 - r) : 16; }
+inline double relative_error(Tracked x) { return x.error == 0 ? 0 : x.error / std::fabs(x.value); }
+/// e = (e(a) + |a/b| e(b)) / |b|, grown; an exact 0 stays one.
 inline Tracked operator/(Tracked a, Tracked b) {
-  double z = a.value / b.value;
-  return rounded(z, (a.error + std::fabs(z) * b.error) / std::fabs(b.value) * growth(relative_error(b)));
+  const double z = a.value / b.value, by_slope = (a.error + std::fabs(z) * b.error) / std::fabs(b.value);
+  return rounded(z, by_slope == 0 ? 0 : by_slope * growth(relative_error(b)));
 }
 inline Tracked multiply_add(Tracked x, Tracked y, Tracked c) {
   return rounded(x.value * y.value + c.value, product_error(x, y) + c.error);

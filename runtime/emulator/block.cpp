@@ -74,16 +74,17 @@ bool Block::run(Dim3 index, std::uint64_t number) {
     set_ready(thread);
   }
   running_ = count_ - 1;  // the natural successor is thread 0
-  switch_to_ready(scheduler_);
+  switch_to_ready(scheduler_, Leaving::for_now);
   if (!stopped_ && live_) report_deadlock();
   return !stopped_ && !live_ && !faults_.full();
 }
 
-void Block::switch_to(context::fcontext_t target, const Stack& stack, context::fcontext_t& left) {
-  Handover handover{this, &left};
+KDAGEN_LEAVES_A_STACK void Block::switch_to(context::fcontext_t target, const Stack& stack, context::fcontext_t& left,
+                                            Leaving leaving) {
+  handover_ = {this, &left};
   void* frames = nullptr;
-  leave_for(stack, frames);
-  const context::transfer_t from = context::jump_fcontext(target, &handover);
+  leave_for(stack, leaving == Leaving::for_good ? nullptr : &frames);
+  const context::transfer_t from = context::jump_fcontext(target, &handover_);
   arrive(frames);
   *static_cast<Handover*>(from.data)->left = from.fctx;
 }
@@ -118,7 +119,7 @@ unsigned Block::pick_ready() {
   return warp * 32 + next_bit(warps_[warp].ready, 0);
 }
 
-void Block::switch_to_ready(context::fcontext_t& left) {
+void Block::switch_to_ready(context::fcontext_t& left, Leaving leaving) {
   running_ = pick_ready();
   running_stack_ = stacks_.lowest(running_);
   Warp& warp = running_warp();
@@ -126,23 +127,24 @@ void Block::switch_to_ready(context::fcontext_t& left) {
   if (!warp.ready) ready_warps_ &= ~(1u << running_ / 32);
   memory_.now.stamp.thread = running_;
   memory_.now.stamp.warp_epoch = warp.epoch;
-  switch_to(running_fiber().context, stacks_.stack(running_), left);
+  switch_to(running_fiber().context, stacks_.stack(running_), left, leaving);
 }
 
 void Block::wait_as(State state, int line) {
   Fiber& fiber = running_fiber();
   fiber.state = state;
   fiber.line = line;
+  const Leaving leaving = state == State::done ? Leaving::for_good : Leaving::for_now;
   if (ready_warps_) {
-    switch_to_ready(fiber.context);
+    switch_to_ready(fiber.context, leaving);
   } else {
-    switch_to(scheduler_, scheduler_stack_, fiber.context);
+    switch_to(scheduler_, scheduler_stack_, fiber.context, leaving);
   }
 }
 
 void Block::stop() {
   stopped_ = true;
-  switch_to(scheduler_, scheduler_stack_, running_fiber().context);
+  switch_to(scheduler_, scheduler_stack_, running_fiber().context, Leaving::for_good);
   __builtin_unreachable();
 }
 

@@ -99,13 +99,15 @@ class Block {
     boost::context::detail::fcontext_t* left;
   };
 
+  enum class Leaving { for_now, for_good };
+
   // Switching (block.cpp)
   static void fiber_main(boost::context::detail::transfer_t from);
   void switch_to(boost::context::detail::fcontext_t target, const Stack& stack,
-                 boost::context::detail::fcontext_t& left);
+                 boost::context::detail::fcontext_t& left, Leaving leaving);
   void set_ready(unsigned thread);
   unsigned pick_ready();
-  void switch_to_ready(boost::context::detail::fcontext_t& left);
+  void switch_to_ready(boost::context::detail::fcontext_t& left, Leaving leaving);
   void wait_as(State state, int line);
 
   // Meeting (cooperation.cpp)
@@ -132,6 +134,7 @@ class Block {
   unsigned count_;
   StackPool stacks_;
   std::vector<Fiber> fibers_;
+  Handover handover_{};  // of the switch that is under way
   std::vector<Warp> warps_;
   std::uint32_t ready_warps_ = 0;  // warps with a ready lane
   unsigned live_ = 0, at_barrier_ = 0;

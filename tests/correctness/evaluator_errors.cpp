@@ -101,6 +101,15 @@ TEST(RunningError, LargeErrorsOfFunctionsThatSaturate) {
   EXPECT_EQ(f::exp2(Tracked(2, infinity)).error, infinity);
 }
 
+// 0.3/(1 + x) of an x that a comparison takes from 2 to 0.25: a slope at 2 says half of it.
+TEST(RunningError, LargeErrorsOfDenominators) {
+  EXPECT_GE((Tracked(0.3) / Tracked(3, 1.75)).error, 0.3 / 1.25 - 0.1);
+  EXPECT_GE(functions::rcp(Tracked(3, 1.75)).error, 1 / 1.25 - 1 / 3.0);
+  EXPECT_GE(functions::rsqrt(Tracked(3, 1.75)).error, 1 / std::sqrt(1.25) - 1 / std::sqrt(3));
+  EXPECT_GE(functions::log(Tracked(3, 1.75)).error, std::log(3 / 1.25));
+  EXPECT_LE((Tracked(0) / Tracked(3, 3)).error, 0);
+}
+
 // Below 2^-126 a product with a power of two is rounded, too, and the number that is rounded is float32's own.
 TEST(RunningError, Subnormals) {
   for (float x : {0x1.9p-130f, 0x1.8p-149f, 0x1.ffffffp-127f}) {

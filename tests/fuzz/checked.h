@@ -10,7 +10,7 @@ namespace kdagen::test {
 /// A check of a spec with inputs and outputs in `dtype`, in the evaluator or of its texts on the emulator, called with
 /// `memory`.
 inline CheckReport checked(const Body& body, const std::string& dtype, std::map<std::string, std::string> options = {},
-                    const std::string& on = "cpu", CallersMemory memory = {}) {
+                           const std::string& on = "cpu", CallersMemory memory = {}) {
   CheckRequest request;
   request.options = take_compile_options(options);
   request.options.grads = "f32";
