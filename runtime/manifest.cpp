@@ -226,6 +226,25 @@ Manifest load_manifest(std::string_view json_text, std::string_view source) {
   return manifest;
 }
 
+namespace {
+
+nlohmann::ordered_json json_of(const TensorInfo& tensor) {
+  nlohmann::ordered_json json{{"name", tensor.name},          {"direction", name_of(tensor.direction)},
+                              {"role", name_of(tensor.role)}, {"dtype", name_of(tensor.dtype)},
+                              {"axes", tensor.axes},          {"layout", name_of(tensor.layout)},
+                              {"optional", tensor.optional},  {"vector_bytes", tensor.vector_bytes},
+                              {"unit", tensor.unit},          {"anchor_exponent", tensor.anchor_exponent}};
+  if (!tensor.anchor_tensor.empty()) {
+    json["anchor_tensor"] = tensor.anchor_tensor;
+    json["anchor_sign"] = tensor.anchor_sign;
+  }
+  if (tensor.subchunk_rows > 0) json["subchunk_rows"] = tensor.subchunk_rows;
+  if (!tensor.may_alias.empty()) json["may_alias"] = tensor.may_alias;
+  return json;
+}
+
+}  // namespace
+
 std::string dump_manifest(const Manifest& manifest) {
   using nlohmann::ordered_json;
   validate(manifest);
@@ -243,24 +262,7 @@ std::string dump_manifest(const Manifest& manifest) {
   for (const char* list : {"axes", "tensors", "workspace", "arguments", "launches"}) root[list] = ordered_json::array();
   for (const AxisInfo& axis : manifest.axes)
     root["axes"].push_back({{"name", axis.name}, {"role", name_of(axis.role)}});
-  for (const TensorInfo& t : manifest.tensors) {
-    root["tensors"].push_back({{"name", t.name},
-                               {"direction", name_of(t.direction)},
-                               {"role", name_of(t.role)},
-                               {"dtype", name_of(t.dtype)},
-                               {"axes", t.axes},
-                               {"layout", name_of(t.layout)},
-                               {"optional", t.optional},
-                               {"vector_bytes", t.vector_bytes},
-                               {"unit", t.unit},
-                               {"anchor_exponent", t.anchor_exponent}});
-    if (!t.anchor_tensor.empty()) {
-      root["tensors"].back()["anchor_tensor"] = t.anchor_tensor;
-      root["tensors"].back()["anchor_sign"] = t.anchor_sign;
-    }
-    if (t.subchunk_rows > 0) root["tensors"].back()["subchunk_rows"] = t.subchunk_rows;
-    if (!t.may_alias.empty()) root["tensors"].back()["may_alias"] = t.may_alias;
-  }
+  for (const TensorInfo& tensor : manifest.tensors) root["tensors"].push_back(json_of(tensor));
   for (const WorkspaceInfo& w : manifest.workspace) {
     ordered_json products = ordered_json::array();
     products.push_back(w.elements);

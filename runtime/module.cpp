@@ -64,7 +64,7 @@ LoadedModule::LoadedModule(int ordinal, const std::string& image, const std::str
   void* values[] = {errors.data(), as_value(errors.size()), notes.data(), as_value(notes.size())};
   const CudaResult result = driver().ModuleLoadDataEx(&module_, image.c_str(), 4, options, values);
   if (result == cuda_success) return;
-  const std::string log = errors.c_str();
+  const std::string log = errors.substr(0, errors.find('\0'));
   check_driver(result, fmt::format("load {} on device {} ({}){}{}", name, ordinal, device_info(ordinal).arch,
                                    log.empty() ? "" : "; the driver says: ", log));
 }

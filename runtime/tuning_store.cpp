@@ -135,8 +135,8 @@ std::string machine_text(const DeviceInfo& device, int driver_version) {
                      driver_version / 1000, driver_version % 1000 / 10);
 }
 
-TuningStore::TuningStore(std::filesystem::path cache_folder, std::string device, std::string arch, std::string kernel,
-                         std::chrono::milliseconds patience)
+TuningStore::TuningStore(const std::filesystem::path& cache_folder, std::string device, std::string arch,
+                         std::string kernel, std::chrono::milliseconds patience)
     : file_(cache_folder / "tuning" / file_name(device, arch, kernel)),
       device_(std::move(device)),
       arch_(std::move(arch)),

@@ -61,7 +61,7 @@ struct TuningEntry {
 /// written costs one warning and the timings.
 class TuningStore {
  public:
-  TuningStore(std::filesystem::path cache_folder, std::string device, std::string arch, std::string kernel,
+  TuningStore(const std::filesystem::path& cache_folder, std::string device, std::string arch, std::string kernel,
               std::chrono::milliseconds patience = std::chrono::seconds(5));
 
   const std::filesystem::path& file() const { return file_; }

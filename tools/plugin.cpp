@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <csignal>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
@@ -137,7 +138,9 @@ std::string ask_apart(const fs::path& plugin, const std::string& source, const s
   const pid_t child = fork();
   if (child == 0) {
     setpgid(0, 0);
-    prctl(PR_SET_PDEATHSIG, SIGKILL);                        // interrupting the terminal's group would not reach it
+    prctl(PR_SET_PDEATHSIG, SIGKILL);  // interrupting the terminal's group would not reach it
+    for (int crash : {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT})
+      std::signal(crash, SIG_DFL);                           // whatever the host handles
     const Answer text = ask(plugin, source, options) + '.';  // the end, so that a part is no answer
     for (std::size_t done = 0; done < text.size();) {
       const ssize_t count = write(input.get(), text.data() + done, text.size() - done);

@@ -10,7 +10,7 @@
 // select, min, max, relu, clamp, comparisons, shifts and stored inputs. min(|z~|, tiny) covers subnormal results, z~
 // the largest that float32 may have in z's place, and leaves an exact 0 exact. Sums add u |partial sum| for each
 // addition, in the order in which they are made. Where x decides between branches (max, relu, clamp, comparisons), any
-// branch within reach of the error counts. Equal numbers count as decided right.
+// branch within reach of the error counts.
 #pragma once
 #include <algorithm>
 #include <cmath>
@@ -230,9 +230,10 @@ inline Tracked pow(Tracked a, Tracked b) {
   double by_exponent = b.error == 0 || z == 0 ? 0 : std::fabs(z * std::log(std::fabs(a.value))) * b.error;
   return rounded(z, by_base + by_exponent, 8);
 }
+/// Where both are within reach, the larger is a number of its own: neither equals it for sure (equal()).
 inline Tracked max(Tracked a, Tracked b) {
   double gap = a.value - b.value, reach = a.error + b.error;
-  if (std::fabs(gap) <= reach) return Tracked(max(a.value, b.value), std::max(a.error, b.error));
+  if (std::fabs(gap) <= reach) return Tracked(max(a.value, b.value), std::max(a.error, b.error) * (1 + 0x1p-10));
   return gap < 0 ? b : a;
 }
 inline Tracked min(Tracked a, Tracked b) { return -max(-a, -b); }
@@ -269,7 +270,10 @@ inline Tracked decided(bool value, Tracked a, Tracked b) {
 }
 inline Tracked less(Tracked a, Tracked b) { return decided(a.value < b.value, a, b); }
 inline Tracked less_equal(Tracked a, Tracked b) { return decided(a.value <= b.value, a, b); }
-inline Tracked equal(Tracked a, Tracked b) { return a.value == b.value ? Tracked(1) : decided(false, a, b); }
+/// Equal numbers of equal errors are taken for the same number.
+inline Tracked equal(Tracked a, Tracked b) {
+  return a.value == b.value && a.error == b.error ? Tracked(1) : decided(a.value == b.value, a, b);
+}
 inline Tracked select(Tracked condition, Tracked a, Tracked b) {
   const Tracked taken = condition.value != 0 ? a : b;
   return condition.error == 0

@@ -66,7 +66,7 @@ bool Block::run(Dim3 index, std::uint64_t number) {
   for (Warp& warp : warps_) warp = {};
   for (unsigned thread = 0; thread < count_; ++thread) {
     // Stacks a power of two apart would all compete for the same cache sets.
-    const std::uintptr_t top = stacks_.lowest(thread) + StackPool::stack_bytes - thread % 16 * 256;
+    const std::uintptr_t top = stacks_.lowest(thread) + StackPool::stack_bytes - thread % 16 * std::size_t{256};
     const std::size_t size = top - stacks_.lowest(thread) - guard_bytes;
     fibers_[thread] = {.index = {thread % dim_.x, thread / dim_.x % dim_.y, thread / (dim_.x * dim_.y)}};
     fibers_[thread].context = context::make_fcontext(reinterpret_cast<void*>(top), size, fiber_main);

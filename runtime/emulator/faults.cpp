@@ -41,6 +41,7 @@ PlaceOf find_places(const std::vector<const void*>& pcs, const Module& module) {
   try {
     lines.str(runtime::run_process(command).output);
   } catch (const ToolchainError&) {
+    lines.str("");  // no program that knows source lines: offsets will do
   }
   for (std::string line; std::getline(lines, line);) {
     if (line.starts_with("0x")) {  // -a prints each address in front of its frames, innermost first

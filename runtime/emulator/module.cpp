@@ -13,7 +13,7 @@ namespace {
 
 std::pair<std::uintptr_t, std::uintptr_t> loaded_image(void* handle) {
   const link_map* map = nullptr;
-  dlinfo(handle, RTLD_DI_LINKMAP, &map);
+  dlinfo(handle, RTLD_DI_LINKMAP, static_cast<void*>(&map));
   struct Search {
     std::uintptr_t begin, end;
   } search{map->l_addr, map->l_addr};

@@ -110,6 +110,19 @@ TEST(RunningError, LargeErrorsOfDenominators) {
   EXPECT_LE((Tracked(0) / Tracked(3, 3)).error, 0);
 }
 
+// The largest of numbers that rounding may order otherwise equals none of them for sure; one number equals itself.
+TEST(RunningError, Ties) {
+  namespace f = functions;
+  const Tracked a(2, 1e-6), b(2, 1e-6), c(1.5, 1e-6);
+  EXPECT_EQ(f::equal(a, f::max(a, c)).error, 0);
+  EXPECT_GE(f::equal(a, f::max(a, b)).error, 1);
+  EXPECT_GE(f::equal(b, f::min(a, b)).error, 1);
+  EXPECT_EQ(f::equal(Tracked(2), f::max(Tracked(2), Tracked(2))).error, 0) << "inputs, not rounded";
+  EXPECT_EQ(f::equal(a, a).error, 0);
+  EXPECT_GE(f::equal(a, Tracked(2)).error, 1);
+  EXPECT_LE(f::max(a, b).error, 1.01e-6);
+}
+
 // Below 2^-126 a product with a power of two is rounded, too, and the number that is rounded is float32's own.
 TEST(RunningError, Subnormals) {
   for (float x : {0x1.9p-130f, 0x1.8p-149f, 0x1.ffffffp-127f}) {

@@ -138,6 +138,17 @@ TEST(FoundByRandomSpecs, ANormThatBendsWithinAStep) {
   EXPECT_TRUE(report.pass()) << to_text(report);
 }
 
+// Equal numbers of a row are sums whose last digits differ in float32: which is the largest, rounding decides.
+TEST(FoundByRandomSpecs, ATieThatRoundingDecides) {
+  const CheckReport report = checked(
+      [](Spec& s, const Options&, Axis t, Axis h, Axis d) {
+        Value x = s.input("x", {t, h, d}).bounds(1.0, 1.0 + 0x1p-5), g = cumsum(-0.25 * sigmoid(x), t);
+        s.output("y", max(g - shift(g, t, 1) + x, d)).dtype(f32);
+      },
+      "bf16");
+  EXPECT_TRUE(report.pass()) << to_text(report);
+}
+
 // A product with a power of two is exact, but not where it leaves the normal numbers, and its error grows again.
 TEST(FoundByRandomSpecs, APowerOfTwoTimesASubnormal) {
   const CheckReport report = checked(
