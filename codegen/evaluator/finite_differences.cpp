@@ -106,7 +106,7 @@ class Loss {
       step /= 8;
       const Measured next = derivative(name, elements, direction, step);
       if (next.noise <= 5e-7 * size && !(best.error(derived) <= next.error(derived))) best = next;
-      if (!(certain.noise <= next.uncertain().noise)) certain = next.uncertain();
+      if (next.uncertain().noise < certain.noise || std::isnan(certain.noise)) certain = next.uncertain();
     }
     return certain.error(derived) <= best.error(derived) ? certain : best;
   }

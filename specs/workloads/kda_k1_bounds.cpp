@@ -65,7 +65,7 @@ DeclaredBound kernel_bound(const PreambleOptions& options, const Shape& shape, c
 /// Consumer on bf16 operands, f32 upstream and gradients; the looser figures are for a single 64-row head, and for less
 /// than the eight such heads over which the others were measured.
 std::optional<DeclaredBound> full_pipeline_bound(const Shape& shape, const std::string& tensor) {
-  bool pooled = shape.heads * shape.rows() >= 8 * 64;
+  const bool pooled = shape.heads * shape.rows() >= int64_t{8} * 64;
   DeclaredBound bound;
   bound.storage_bf16 = tensor == "dg_raw" ? bf16_storage_dg : bf16_storage;
   bound.max_storage_bf16 = bf16_storage_max;
