@@ -131,7 +131,10 @@ class Loss {
       const std::vector<double>& cotangent = cotangents_.at("d" + output).values;
       for (size_t i = 0; i < a.size(); ++i) {
         if (a[i] != b[i]) sum.value += unit * cotangent[i] * (a[i] - b[i]);
-        sum.noise += 2 * std::fabs(unit * cotangent[i]) * errors[i] * 0x1p-29;  // of float32 -> of float64
+        // Of float32 -> of float64. Where the analysis gives up (2^x of a norm that may be anything, to its mind), at
+        // least the last digits of the number itself are noise.
+        const double bound = std::isfinite(errors[i]) ? errors[i] * 0x1p-29 : std::fabs(a[i]) * 0x1p-49;
+        sum.noise += 2 * std::fabs(unit * cotangent[i]) * bound;
       }
     }
     return sum;

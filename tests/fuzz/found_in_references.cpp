@@ -149,6 +149,20 @@ TEST(FoundByRandomSpecs, ATieThatRoundingDecides) {
   EXPECT_TRUE(report.pass()) << to_text(report);
 }
 
+// An output beside it has no bound of its rounding: then the last digits of the others are noise all the same. A number
+// that is added to all of a softmax's has no gradient, but rounding has.
+TEST(FoundByRandomSpecs, NoiseBesideAnOutputWithoutABound) {
+  const CheckReport report = checked(
+      [](Spec& s, const Options&, Axis t, Axis h, Axis d) {
+        Value x = s.input("x", {t, h, d}).bounds(-0.5, 0.5), p = s.param("p", {h, d}), r = s.param("r", {h});
+        Value g = round(x * exp2(-x), bf16), rest = total(g, t) - cumsum(g, t);
+        s.output("y", sum(x * softmax(r + p, d), d)).dtype(f32);
+        s.output("z", x * exp2(-l2norm(64.0 * rest, d, 1e-3))).dtype(f32);
+      },
+      "f32", {{"dim", "128"}});
+  EXPECT_TRUE(report.pass()) << to_text(report);
+}
+
 // A product with a power of two is exact, but not where it leaves the normal numbers, and its error grows again.
 TEST(FoundByRandomSpecs, APowerOfTwoTimesASubnormal) {
   const CheckReport report = checked(
