@@ -29,16 +29,27 @@ Weights output_units(kda::KernelOp forward) {
   return units;
 }
 
+/// A number and how far float64 may have rounded it away.
+struct Rounded {
+  double value = 0, rounding = 0;
+};
+
+/// From an error of float32. Where the analysis gives up (2^x of a norm that may be anything, to its mind), at least
+/// the last digits of the number itself are rounding.
+double float64_rounding(double value, double float32_error) {
+  return std::isfinite(float32_error) ? float32_error * 0x1p-29 : std::fabs(value) * 0x1p-49;
+}
+
 /// A difference quotient, how much of it may be the rounding of float64, and how far the last extrapolation moved it:
 /// as far as that the step may be too long.
 struct Measured {
   double value = 0, noise = 0, moved = 0;
 
   /// The part of |value - derived| that rounding does not explain.
-  double error(double derived) const {
-    const double difference = std::fabs(derived - value);
-    if (!std::isfinite(noise)) return difference;
-    return difference <= noise ? 0 : difference - noise;  // NaN stays
+  double error(const Rounded& derived) const {
+    const double difference = std::fabs(derived.value - value), explained = noise + derived.rounding;
+    if (!std::isfinite(explained)) return difference;
+    return difference <= explained ? 0 : difference - explained;  // NaN stays
   }
   /// With the step's length as noise, too.
   Measured uncertain() const { return {value, noise + moved}; }
@@ -99,8 +110,8 @@ class Loss {
   /// at any step. A step whose noise exceeds 5e-7 of `size` tells nothing that a longer one does not; where that leaves
   /// no step that agrees (a norm of a row that is nearly 0 bends within any step of little noise), the step that leaves
   /// least open counts, whatever `derived` is, with what it leaves open as noise.
-  Measured derivative_near(double derived, double size, const std::string& name, const std::vector<int64_t>& elements,
-                           const std::vector<double>& direction, double step) {
+  Measured derivative_near(const Rounded& derived, double size, const std::string& name,
+                           const std::vector<int64_t>& elements, const std::vector<double>& direction, double step) {
     Measured best = derivative(name, elements, direction, step), certain = best.uncertain();
     for (int shorter = 0; shorter < 5 && !(best.error(derived) <= 1e-8 * size); ++shorter) {
       step /= 8;
@@ -131,10 +142,7 @@ class Loss {
       const std::vector<double>& cotangent = cotangents_.at("d" + output).values;
       for (size_t i = 0; i < a.size(); ++i) {
         if (a[i] != b[i]) sum.value += unit * cotangent[i] * (a[i] - b[i]);
-        // Of float32 -> of float64. Where the analysis gives up (2^x of a norm that may be anything, to its mind), at
-        // least the last digits of the number itself are noise.
-        const double bound = std::isfinite(errors[i]) ? errors[i] * 0x1p-29 : std::fabs(a[i]) * 0x1p-49;
-        sum.noise += 2 * std::fabs(unit * cotangent[i]) * bound;
+        sum.noise += 2 * std::fabs(unit * cotangent[i]) * float64_rounding(a[i], errors[i]);
       }
     }
     return sum;
@@ -158,8 +166,8 @@ double norm(const std::vector<double>& x) {
 double ratio(double error, double size) { return error == 0 ? 0 : error / size; }
 
 Comparison compare_gradient(Loss& loss, const std::string& name, const std::vector<double>& x,
-                            const std::vector<double>& gradient, const FiniteDifferenceOptions& options,
-                            std::mt19937_64& random) {
+                            const std::vector<double>& gradient, const std::vector<double>& errors,
+                            const FiniteDifferenceOptions& options, std::mt19937_64& random) {
   std::vector<int64_t> all(x.size());
   std::iota(all.begin(), all.end(), 0);
   std::vector<int64_t> chosen = all;
@@ -170,12 +178,13 @@ Comparison compare_gradient(Loss& loss, const std::string& name, const std::vect
   // so an error is never judged against less than the whole gradient's typical element.
   double typical = norm(gradient) / std::sqrt(double(std::max<size_t>(gradient.size(), 1)));
   std::vector<double> measured, error;
+  auto derived = [&](int64_t i) { return Rounded{gradient[i], float64_rounding(gradient[i], errors[i])}; };
   double largest_error = 0, largest = typical;
   for (int64_t i : chosen) {
     const double size = std::max(typical, std::fabs(gradient[i]));
-    const Measured near = loss.derivative_near(gradient[i], size, name, {i}, {1.0}, options.step * scale(i));
+    const Measured near = loss.derivative_near(derived(i), size, name, {i}, {1.0}, options.step * scale(i));
     measured.push_back(near.value);
-    error.push_back(near.error(gradient[i]));
+    error.push_back(near.error(derived(i)));
     if (!(error.back() <= largest_error)) largest_error = error.back();
     largest = std::max(largest, std::fabs(near.value));
   }
@@ -183,10 +192,12 @@ Comparison compare_gradient(Loss& loss, const std::string& name, const std::vect
   result.rel_l2 = ratio(norm(error), std::max(norm(measured), typical * std::sqrt(double(error.size()))));
   result.max_rel = ratio(largest_error, largest);
   std::vector<double> direction;
-  double along = 0, size = 0;
+  Rounded along;
+  double size = 0;
   for (int64_t i : all) {
     direction.push_back(scale(i) * (random() % 2 ? 1.0 : -1.0));
-    along += gradient[i] * direction[i];
+    along.value += gradient[i] * direction[i];
+    along.rounding += derived(i).rounding * std::fabs(direction[i]);
     size += gradient[i] * direction[i] * gradient[i] * direction[i];
   }
   const double usual = std::sqrt(size);
@@ -228,20 +239,23 @@ std::vector<Comparison> compare_with_finite_differences(kda::KernelOp forward, k
   Arrays backward_inputs = loss.base();
   for (const auto* arrays : {&inputs, &cotangents})
     for (const auto& [name, array] : *arrays) backward_inputs[name] = array;
-  Arrays gradients = evaluate(backward, backward_inputs, instance, Loss::exact()).tensors;
+  EvaluateOptions exactly = Loss::exact();
+  exactly.running_error = true;
+  const Result derived = evaluate(backward, backward_inputs, instance, exactly);
   std::vector<Comparison> result;
   std::mt19937_64 random(options.seed);
   for (auto input : forward.block().getOps<kda::InputOp>()) {
     std::string name = input.getTensor().str();
     auto given = inputs.find(name);
     if (given == inputs.end()) continue;  // optional and left out
-    auto found = gradients.find("d" + name);
-    if (found == gradients.end()) {
+    auto found = derived.tensors.find("d" + name);
+    if (found == derived.tensors.end()) {
       constexpr double infinity = std::numeric_limits<double>::infinity();
       result.push_back({"d" + name, infinity, infinity, infinity});
       continue;
     }
-    result.push_back(compare_gradient(loss, name, given->second.values, found->second.values, options, random));
+    result.push_back(compare_gradient(loss, name, given->second.values, found->second.values,
+                                      derived.error_bounds.at("d" + name).values, options, random));
   }
   return result;
 }

@@ -30,7 +30,9 @@ bool is_candidate(Operation* op, const Tiling& tiling) {
 class Statements {
  public:
   Statements(Program& program, const llvm::DenseSet<Operation*>& ops) : program_(program), ops_(ops) {
-    for (const Statement& s : program.prologue) done_.insert(s.value);
+    // Owners' numbers are made in the row map; a column's number there is no row's.
+    for (const Statement& s : program.prologue)
+      if (s.map == Map::Row || shape_of(s.value) == Shape::Single) done_.insert(s.value);
   }
 
   void run() {

@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <kdagen/error.h>
 
@@ -68,6 +69,31 @@ TEST(FiniteDifferences, RightAndWrongBackwards) {
   EXPECT_GT(found[0].directional, 1e-3);
   EXPECT_LT(found[1].rel_l2, 1e-10);
   EXPECT_THROW(compare_with_finite_differences(forward, right, inputs, {}, instance), UsageError);
+}
+
+// A backward is judged by the digits that float64 leaves it: 1e11 dy comes and goes again. A wrong sign is seen all the
+// same.
+TEST(FiniteDifferences, BackwardsThatLoseDigits) {
+  Instance instance = Instance::packed_row({11, 0, 3}, 2, 2);
+  Kernel forward(forward_body, 8, 4);
+  Arrays inputs = draw_inputs(forward, instance, 4), cotangents;
+  auto backward = [](const char* sign) {
+    std::string body = backward_body("kda.sub %sum, %big : (!T, !T) -> !T");
+    body.insert(body.find("    %dx = "), fmt::format(R"(    %far = kda.constant 1.0e11 [] : !K
+    %big = kda.mul %dy, %far : (!T, !K) -> !T
+    %small = kda.{} %true, %through : (!T, !T) -> !T
+    %sum = kda.add %small, %big : (!T, !T) -> !T
+)",
+                                                     sign));
+    return body;
+  };
+  Kernel right(backward("add"), 8, 4, "bwd"), wrong(backward("sub"), 8, 4, "bwd");
+  for (auto& [name, array] : draw_inputs(right, instance, 5))
+    if (name == "dy") cotangents[name] = array;
+  const auto found = compare_with_finite_differences(forward, right, inputs, cotangents, instance);
+  EXPECT_FALSE(!(found[0].rel_l2 <= 1e-9)) << found[0].rel_l2;
+  EXPECT_FALSE(!(found[0].max_rel <= 1e-9)) << found[0].max_rel;
+  EXPECT_GT(compare_with_finite_differences(forward, wrong, inputs, cotangents, instance)[0].rel_l2, 0.1);
 }
 
 TEST(FiniteDifferences, ComparisonsNeverPassNan) {

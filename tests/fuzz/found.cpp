@@ -242,5 +242,19 @@ TEST(FoundByRandomSpecs, AJumpBesideTheBasePoint) {
   EXPECT_TRUE(report.pass()) << to_text(report);
 }
 
+// Columns use a parameter's numbers before the tiles, and a row's owners a sum over them: made for columns, they were
+// taken for made (a text that does not compile).
+TEST(FoundByRandomSpecs, AParametersNumbersForColumnsAndForOwners) {
+  const CheckReport report = checked(
+      [](Spec& s, const Options&, Axis t, Axis h, Axis d) {
+        Value r = s.input("r", {t, h}), p = s.param("p", {d});
+        Value weight = softmax(p, d);
+        s.output("y", r * sum(weight * exp(weight), d)).dtype(f32);
+        s.output("z", cumsum(weight + (r - detach(r)), t)).dtype(f32);
+      },
+      "bf16", {}, "emulator");
+  EXPECT_TRUE(report.pass()) << to_text(report);
+}
+
 }  // namespace
 }  // namespace kdagen
