@@ -152,14 +152,17 @@ class Lowering {
     if (!known) {
       auto type = FixedType::get(rewriter_.getContext(), unsigned(format.fraction_bits));
       known = rewriter_.create<ToFixedOp>(unnamed(x.getLoc()), with_element(x, type), x, format.limit);
-      if (from_small_side(x)) known.getDefiningOp()->setAttr(small_side_attribute, rewriter_.getUnitAttr());
+      if (from_small_side(x, format)) known.getDefiningOp()->setAttr(small_side_attribute, rewriter_.getUnitAttr());
     }
     return known;
   }
 
-  /// Not if the summand or its sigmoid is saved: the backward reads them as floats, and has to get the same integers.
-  bool from_small_side(Value x) const {
-    if (!scaled_sigmoid(x)) return false;
+  /// Not if the factor is no number of the format: then the sigmoid is proven to be on its small side, and as good as a
+  /// float. Not if the summand or its sigmoid is saved: the backward reads them as floats, and has to get the same
+  /// integers.
+  bool from_small_side(Value x, const Format& format) const {
+    const auto scaled = scaled_sigmoid(x);
+    if (!scaled || std::fabs(std::ldexp(scaled->scalar.value(), format.fraction_bits)) > largest_int32) return false;
     SmallVector<Value> parts = {x};
     llvm::append_range(parts, x.getDefiningOp()->getOperands());
     return llvm::none_of(parts, [&](Value part) { return options_.saves(part); });

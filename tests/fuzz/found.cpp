@@ -256,5 +256,16 @@ TEST(FoundByRandomSpecs, AParametersNumbersForColumnsAndForOwners) {
   EXPECT_TRUE(report.pass()) << to_text(report);
 }
 
+// A gate far on its small side is summed in 2^-30, and the factor of its sigmoid does not fit there.
+TEST(FoundByRandomSpecs, ASmallGateOfALargeFactor) {
+  const CheckReport report = checked(
+      [](Spec& s, const Options&, Axis t, Axis h, Axis d) {
+        Value x = s.input("x", {t, h, d}).bounds(-9.0, -3.6);
+        s.output("y", exp2(cumsum(-5.0 * log2e * sigmoid(x), t))).dtype(f32);
+      },
+      "f32", {{"scan", "fixed"}}, "emulator");
+  EXPECT_TRUE(report.pass()) << to_text(report);
+}
+
 }  // namespace
 }  // namespace kdagen

@@ -123,6 +123,19 @@ kda.kernel "sigmoid" "fwd" axes #axes parallel ["b", "n", "h"] sequential [] opt
 // CHECK: kda.to_fixed {{.*}} limit 121634816 :
 // CHECK: kda.to_fixed {{.*}} limit 121634816 :
 
+// nor one that is proven small, of a factor that its format does not hold
+kda.kernel "far_on_the_small_side" "fwd" axes #axes parallel ["b", "n", "h"] sequential [] options {} {
+  %z = kda.input "z" role "input" storage f32 {lower = -9.0 : f64, upper = -5.0 : f64} : !f
+  %c = kda.constant -7.25 [] : !k
+  %sz = kda.sigmoid %z : (!f) -> !f
+  %g = kda.mul %sz, %c : (!f, !k) -> !f
+  %s = kda.scan %g over "t" exclusive false reverse false : (!f) -> !f
+  %es = kda.exp2 %s : (!f) -> !f
+  kda.output %es as "es" role "output" storage f32 axes ["b", "n", "t", "h", "d"] : !f
+}
+// CHECK-LABEL: "far_on_the_small_side"
+// CHECK: kda.to_fixed {{.*}} limit 52101357 : {{.*}}fixed<30>
+
 // ---- must not fire
 // no bound, or none on one side
 kda.kernel "unbounded" "fwd" axes #axes parallel ["b", "n", "h"] sequential [] options {} {
