@@ -22,8 +22,8 @@ namespace kdagen::runtime {
 struct TuningShape {
   bool packed = false;
   std::int64_t batch = 1, tokens = 0, heads = 1, sequences = 1;
-  std::int64_t tiles = 1;  ///< of all heads
-  std::string lengths;     ///< a hash of packed sequences' lengths; empty for others, and where they are not known
+  std::int64_t tiles = 1;    ///< of all heads
+  std::string lengths = {};  ///< a hash of packed sequences' lengths; empty for others, and where they are not known
   bool operator==(const TuningShape&) const = default;
 };
 TuningShape tuning_shape(const Manifest& manifest, const Problem& problem, const std::vector<std::int64_t>& lengths);

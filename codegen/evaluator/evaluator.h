@@ -80,7 +80,7 @@ struct TensorInfo {
   bool is_output = false, optional = false, per_chunk = false;
   int64_t every =
       0;  ///< not 0: [capacity, sub-chunks, H, D], a row of each sub-chunk of so many rows; `axes` has the rows
-  std::string anchor_tensor;  ///< stored is value * 2^(anchor_sign * n), n in the output of this name by sub-chunk
+  std::string anchor_tensor = {};  ///< stored is value * 2^(anchor_sign * n), n in the output of this name by sub-chunk
   int64_t anchor_sign = 1;
 };
 /// The kernel's tensors, inputs first, in program order.

@@ -252,10 +252,16 @@ inline Tracked scale_exactly(Tracked x, double power_of_two) {
 }
 /// Both programs round: they differ only if a rounding boundary lies within the error, and then by the spacing of the
 /// storage type, not by the error. Rounding is monotonic, so the two ends tell exactly how far apart they can be.
+/// A boundary so near that float64 may take either side counts as such (decided()), but not a number that lies on it,
+/// as exact products do: that another program has it elsewhere is seen there.
 inline Tracked round(Tracked x, const Storage& storage) {
-  double z = round_to(x.value, storage);
+  const double z = round_to(x.value, storage), near = 0x1p-25 * x.error;
   if (x.error == 0) return Tracked(z);
-  return Tracked(z, std::max(round_to(x.value + x.error, storage) - z, z - round_to(x.value - x.error, storage)));
+  const double error = std::max(round_to(x.value + x.error, storage) - z, z - round_to(x.value - x.error, storage));
+  Storage finer = storage;
+  ++finer.precision;
+  const bool either = storage.precision > 0 && round_to(x.value - near, storage) != round_to(x.value + near, storage);
+  return Tracked(z, either && round_to(x.value, finer) != x.value ? 0x1p25 * error : error);
 }
 /// Only the float32 program rounds.
 inline Tracked round_in_float_only(Tracked x, const Storage& storage) {

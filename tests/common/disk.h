@@ -23,7 +23,9 @@ inline bool with_mounts(const std::function<bool()>& mounts, const std::function
     action();
     return ::testing::Test::HasFailure() ? 1 : 0;
   });
-  if (code != not_allowed) EXPECT_EQ(code, 0);
+  if (code != not_allowed) {
+    EXPECT_EQ(code, 0);
+  }
   return code != not_allowed;
 }
 

@@ -74,6 +74,10 @@ TEST(RunningError, Rounding) {
   // the boundary between 1 and 1 + 2^-7 is within reach: off by the spacing
   EXPECT_EQ(functions::round(Tracked(1 + 0x1p-8 - 1e-7, 1e-6), bf16).error, 0x1p-7);
   EXPECT_EQ(functions::round(Tracked(1 + 0x1p-8 + 1e-7, 1e-6), bf16).error, 0x1p-7);
+  // float64 may take either side too, but for a number on the boundary itself
+  EXPECT_EQ(functions::round(Tracked(1 + 0x1p-8 + 0x1p-52, 0x1p-24), bf16).error, 0x1p25 * 0x1p-7);
+  EXPECT_EQ(functions::round(Tracked(1 + 0x1p-8, 0x1p-24), bf16).error, 0x1p-7);
+  EXPECT_EQ(functions::round(Tracked(1 + 0x1p-7, 0x1p-24), bf16).error, 0);
   EXPECT_EQ(functions::round_in_float_only(Tracked(1.5, 0), bf16).error, 1.5 * 0x1p-8);
   EXPECT_EQ((Tracked(0) * Tracked(5)).error, 0) << "an exact zero stays exact";
   EXPECT_EQ(functions::scale_exactly(Tracked(3, 1e-7), -2).error, 2e-7);

@@ -147,13 +147,17 @@ TEST(FixedPointValues, SmallSideOfASigmoid) {
   for (int i = 0; i < 64; ++i) {
     long double rest = 7.1875L / (1 + std::exp((long double)z.values[i]));  // 7.1875 * (1 - sigmoid(z))
     double bound = 0.75 * std::ldexp(1.0, -bits) + 4 * 0x1p-24 * double(rest);
-    if (z.values[i] >= 0) EXPECT_NEAR(got.tensors["rest"].values[i], double(rest), bound) << z.values[i];
+    if (z.values[i] >= 0) {
+      EXPECT_NEAR(got.tensors["rest"].values[i], double(rest), bound) << z.values[i];
+    }
     EXPECT_NEAR(exact.tensors["fine"].values[i], double(rest - 7.1875L), 1e-14);
     for (const char* name : {"fine", "plain", "rest"})
       EXPECT_LE(std::fabs(got.tensors[name].values[i] - exact.tensors[name].values[i]),
                 exact.error_bounds[name].values[i])
           << name << " " << z.values[i];
-    if (z.values[i] > 3) EXPECT_LT(exact.error_bounds["rest"].values[i], exact.error_bounds["plain"].values[i] / 4);
+    if (z.values[i] > 3) {
+      EXPECT_LT(exact.error_bounds["rest"].values[i], exact.error_bounds["plain"].values[i] / 4);
+    }
   }
 }
 

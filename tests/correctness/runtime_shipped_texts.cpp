@@ -29,7 +29,9 @@ TEST(ShippedTexts, NothingSpills) {
     EXPECT_FALSE(compiled.resources.empty()) << options.kernel;
     for (const EntryResources& entry : compiled.resources) {
       EXPECT_EQ(entry.spilled_bytes(), 0) << entry.entry;
-      if (arch == "sm_90") EXPECT_LE(entry.registers, 128) << entry.entry;
+      if (arch == "sm_90") {
+        EXPECT_LE(entry.registers, 128) << entry.entry;
+      }
     }
   }
   EXPECT_GT(texts, 0);

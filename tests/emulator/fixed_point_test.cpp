@@ -70,7 +70,9 @@ TEST(FixedPoint, ExponentialOfWholeAndFraction) {
       } else {  // 2^-22 relative, subnormals kept
         const long double error = std::fabs(converted.exp2[i] - exact);
         EXPECT_LE(error, std::fmax(exact * 0x1p-22L, 0x1p-149L)) << bits << " " << x[i];
-        if (exact >= FLT_MIN) EXPECT_EQ(converted.exp2_normal[i], converted.exp2[i]) << bits << " " << x[i];
+        if (exact >= FLT_MIN) {
+          EXPECT_EQ(converted.exp2_normal[i], converted.exp2[i]) << bits << " " << x[i];
+        }
       }
     }
   }

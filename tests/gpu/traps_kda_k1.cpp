@@ -23,7 +23,9 @@ class TrapsOnDevice : public EmittedOnDevice {
   }
   static void expect_same_outputs(const TensorBuffers& a, const TensorBuffers& b, const runtime::Kernel& kernel) {
     for (const runtime::TensorInfo& info : kernel.manifest().tensors)
-      if (info.direction == runtime::Direction::out) EXPECT_EQ(a.at(info.name).data, b.at(info.name).data) << info.name;
+      if (info.direction == runtime::Direction::out) {
+        EXPECT_EQ(a.at(info.name).data, b.at(info.name).data) << info.name;
+      }
   }
 };
 

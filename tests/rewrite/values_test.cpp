@@ -234,7 +234,9 @@ TEST(RewrittenText, ExponentsStayIntegers) {
       EXPECT_EQ(exponentials, 3) << anchor;                                   // up, down, and the chunk's end
       EXPECT_EQ(conversions, direction == Direction::fwd ? 1 : 0) << anchor;  // the output g_T
       for (const kda::RowSum& sum : kda::sums_over_rows(kernel))
-        if (kda::user_name(sum.value) != "g_c" && kda::user_name(sum.value) != "g_T") EXPECT_EQ(sum.fraction_bits, -1);
+        if (kda::user_name(sum.value) != "g_c" && kda::user_name(sum.value) != "g_T") {
+          EXPECT_EQ(sum.fraction_bits, -1);
+        }
     }
 }
 

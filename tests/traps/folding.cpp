@@ -82,10 +82,11 @@ TEST(Folding, T066IdentitiesThatFloatsDoNotHave) {
   const auto result = both_passes(formulas, x);
   const auto expect_alike = [](double found, float expected, const std::string& what) {
     EXPECT_EQ(std::isnan(found), std::isnan(expected)) << what << " gives " << found << ", not " << expected;
-    if (std::isfinite(expected))
+    if (std::isfinite(expected)) {
       EXPECT_NEAR(found, expected, 2e-7) << what;
-    else if (!std::isnan(expected))
+    } else if (!std::isnan(expected)) {
       EXPECT_EQ(found, expected) << what;
+    }
   };
   for (const Identity& identity : identities)
     for (size_t i = 0; i < x.size(); ++i) {
@@ -106,10 +107,11 @@ TEST(Folding, T067SubnormalPowersOfTwo) {
   // What is not a subnormal number is exact to a few units, what is one to its only digit.
   const auto expect_power = [](double found, double exponent, double factor, const std::string& what) {
     const double expected = factor * std::exp2(exponent), unit = std::max(expected * 0x1p-21, 0x1p-149);
-    if (exponent == std::rint(exponent) && std::abs(factor) == 1)
+    if (exponent == std::rint(exponent) && std::abs(factor) == 1) {
       EXPECT_EQ(found, exponent >= -149 ? std::exp2(exponent) : 0) << what;
-    else if (exponent >= -149)
+    } else if (exponent >= -149) {
       EXPECT_NE(found, 0) << what << " is flushed";
+    }
     EXPECT_NEAR(found, expected, unit) << what;
   };
   for (size_t i = 0; i < x.size(); ++i) {
@@ -152,10 +154,11 @@ TEST(Folding, T068GuardsStay) {
     for (size_t i = 0; i < x.size(); ++i) {
       const double found = result.at(name)[i];
       EXPECT_EQ(std::isnan(found), std::isnan(values[i])) << name << " at " << x[i];
-      if (std::isfinite(values[i]))
+      if (std::isfinite(values[i])) {
         EXPECT_NEAR(found, values[i], 1e-6 * std::abs(values[i])) << name << " at " << x[i];
-      else if (!std::isnan(values[i]))
+      } else if (!std::isnan(values[i])) {
         EXPECT_EQ(found, values[i]) << name << " at " << x[i];
+      }
     }
 }
 

@@ -81,7 +81,9 @@ TEST(Gates, T002OneChannelOutOfRange) {
     for (int64_t row = 0; row < 64; ++row)
       for (int64_t h = 0; h < 2; ++h)
         for (int64_t d = 0; d < 16; ++d)
-          if (h != 1 || d != 3) ASSERT_EQ((*spiked)(name, row, h, d), (*plain)(name, row, h, d)) << name;
+          if (h != 1 || d != 3) {
+            ASSERT_EQ((*spiked)(name, row, h, d), (*plain)(name, row, h, d)) << name;
+          }
   const auto reference = kda_reference(*spiked, {64}, {16, 16, 0});
   for (const char* name : {"q_d", "k_d", "k_r", "g_T", "dq", "dk", "dg_raw", "dA_log", "ddt_bias"})
     EXPECT_TRUE(relative_rms(values_of(spiked->tensor(name)), reference.at(name)) <= 2e-5) << name;
@@ -134,15 +136,23 @@ TEST(Gates, T006InfiniteLogDecay) {
     return call;
   };
   const auto infinite = run(3e38), shut = run(1000);  // a decay of 2^-1442 is 0 as well
-  for (const std::string& name : {"q_d", "k_d", "k_r", "dq", "dk", "dg_raw"})
+  for (const std::string name : {"q_d", "k_d", "k_r", "dq", "dk", "dg_raw"})
     for (int64_t row = 0; row < 32; ++row)
       for (int64_t d = 0; d < 16; ++d) {
         const double value = (*infinite)(name, row, 0, d);
         ASSERT_TRUE(std::isfinite(value)) << name << " row " << row;
-        if (row != 5 && name != "dg_raw") ASSERT_EQ(value, (*shut)(name, row, 0, d)) << name << " row " << row;
-        if ((name == "q_d" || name == "k_d") && row >= 5 && row < 16) ASSERT_EQ(value, 0) << name << " row " << row;
-        if (name == "k_r" && row < 5) ASSERT_EQ(value, 0) << "row " << row;
-        if (name == "k_r" && row >= 5) ASSERT_NE(value, 0) << "row " << row;
+        if (row != 5 && name != "dg_raw") {
+          ASSERT_EQ(value, (*shut)(name, row, 0, d)) << name << " row " << row;
+        }
+        if ((name == "q_d" || name == "k_d") && row >= 5 && row < 16) {
+          ASSERT_EQ(value, 0) << name << " row " << row;
+        }
+        if (name == "k_r" && row < 5) {
+          ASSERT_EQ(value, 0) << "row " << row;
+        }
+        if (name == "k_r" && row >= 5) {
+          ASSERT_NE(value, 0) << "row " << row;
+        }
       }
   for (const char* name : {"dA_log", "ddt_bias"})
     for (const double value : values_of(infinite->tensor(name))) ASSERT_FALSE(std::isnan(value)) << name;
@@ -175,7 +185,9 @@ TEST(Gates, T006DecayToTheEndAsADifference) {
         ASSERT_TRUE(std::isfinite(value)) << name << " row " << row;
         ASSERT_EQ(value, (*strong)(name, row, 0, d)) << name << " row " << row;  // the gates behind are not lost
         ASSERT_EQ(value, (*shut)(name, row, 0, d)) << name << " row " << row;
-        if (row < 5 && std::string(name) != "dg_raw") ASSERT_EQ(value, 0) << name << " row " << row;
+        if (row < 5 && std::string(name) != "dg_raw") {
+          ASSERT_EQ(value, 0) << name << " row " << row;
+        }
       }
   double exact = 0;
   for (int64_t row = 15; row >= 5; --row) {

@@ -55,7 +55,8 @@ std::string fitting_schedule(Compilation& compilation, const std::string& arch,
     try {
       schedule_figures(compilation, arch, longer);
       schedule = longer;
-    } catch (const UsageError&) {  // does not fit the spec's size
+    } catch (const UsageError&) {
+      continue;  // does not fit the spec's size
     }
   }
   return schedule.empty() ? "default" : schedule;
