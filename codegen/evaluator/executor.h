@@ -31,7 +31,7 @@ class Executor {
     if (options.record_held) options.record_held->assign(program.held, {});
   }
 
-  Result run(std::vector<std::vector<int64_t>> shapes) {
+  Result run(const std::vector<std::vector<int64_t>>& shapes) {
     prepare_results(shapes);
     run_steps(kda::Section::Prologue);
     write(Place::param, kda::Section::Prologue);
@@ -113,7 +113,10 @@ class Executor {
         sum_fixed(step, result);
         break;
       case Kind::row_index:  // [rows][heads]: the same for every head
-        for (size_t i = 0; i < result.size(); ++i) result[i] = Number(double(i / size_t(extent_heads(to))));
+        for (size_t i = 0; i < result.size(); ++i) {
+          const size_t row = i / size_t(extent_heads(to));
+          result[i] = Number(double(row));
+        }
         break;
       case Kind::column_index:
         for (size_t i = 0; i < result.size(); ++i) result[i] = Number(double(i));

@@ -27,7 +27,7 @@ void map3(const Number* a, const Number* b, const Number* c, Number* z, int64_t 
 }
 
 /// x[i] are the operands, each of `count` elements. `obey_rounds` as in EvaluateOptions.
-template <class Number>
+template <class Number>  // NOLINTNEXTLINE(readability-function-size): a case an op
 void evaluate_pointwise(const Step& step, const Number* const* x, Number* z, int64_t count, bool obey_rounds) {
   namespace f = functions;
   using orders::multiply_add;
