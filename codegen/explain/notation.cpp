@@ -90,7 +90,7 @@ class Writer {
     return text;
   }
 
-  Formula call(const std::string& function, std::string arguments) const {
+  Formula call(const std::string& function, const std::string& arguments) const {
     bool word = latex_ && function[0] != '\\';
     std::string name = function;
     if (word) {

@@ -103,7 +103,7 @@ Tiling choose_tiling(KernelOp kernel, const ScheduleOptions& options) {
     tiling.tiles_per_block = 1;
     tiling.stages = 0;
   } else if (options.schedule != "default" && options.schedule != "tuned" && !options.schedule.empty()) {
-    for (auto [key, value] : parse_keys(options.schedule)) {
+    for (const auto& [key, value] : parse_keys(options.schedule)) {
       if (key == "threads") tiling.threads = value;
       if (key == "tiles_per_block") tiling.tiles_per_block = value;
       if (key == "min_blocks") tiling.min_blocks = value;

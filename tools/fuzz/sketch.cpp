@@ -87,7 +87,7 @@ Spec Sketch::build(const Options& options) const {
   }
   for (size_t i = 0; i < outputs.size(); ++i) {
     const OutputLine& line = outputs[i];
-    const Value value = all[line.value];
+    const Value& value = all[line.value];
     Output& output = s.output(fmt::format("y{}", i),
                               line.gate ? value * exp2(line.inverse ? -all[*line.gate] : all[*line.gate]) : value);
     if (!line.anchor.empty()) output.anchor(line.anchor);
