@@ -20,7 +20,7 @@ constexpr int most_compared = 3;  // of the stored schedules, until one is found
 /// The device to run on, if there is one and texts for `arch` are its own.
 std::optional<runtime::DeviceInfo> device_of(const std::string& arch, std::string& reason) {
   try {
-    const runtime::DeviceInfo device = runtime::device_info(device_ordinal);
+    runtime::DeviceInfo device = runtime::device_info(device_ordinal);
     if (device.arch == arch) return device;
     reason = fmt::format("the device here ({}) is {}, not {}", device.name, device.arch, arch);
   } catch (const Error&) {
