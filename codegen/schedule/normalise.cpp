@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "codegen/schedule/normalise.h"
 
+#include <cmath>
+
 #include "codegen/ir/Builder.h"
 #include "codegen/ir/FixedPoint.h"
 #include "codegen/rewrite/values.h"
@@ -31,13 +33,17 @@ Value from_small_side(kda::Builder& build, ToFixedOp op, const ScaledSigmoid& pa
   OpBuilder& raw = build.raw();
   Type type = op.getResult().getType();
   Value non_negative = build.compare<LessEqualOp>({build.constant(0.0), parts.z});
-  const double rest = rest_of_constant(parts.scalar.value(), int(fixed_type(op.getResult()).getFractionBits()));
+  const int fraction_bits = int(fixed_type(op.getResult()).getFractionBits());
+  const double rest = rest_of_constant(parts.scalar.value(), fraction_bits);
   Value product = build.mul(side, parts.factor);
   if (rest != 0)
     product = raw.create<FmaOp>(op.getLoc(), product.getType(), side, parts.factor,
                                 build.select(non_negative, build.constant(-rest), build.constant(0.0)));
   auto small = raw.create<ToFixedOp>(op.getLoc(), type, product, op.getLimit());
-  small->setAttr(never_saturates_attribute, raw.getUnitAttr());  // e/(1+e) <= 1/2
+  // e/(1+e) <= 1/2, far inside a limit of more; a gate that is proven smaller has a smaller one, which roundings may
+  // pass.
+  if (std::ldexp(std::fabs(parts.scalar.value()), fraction_bits) < 1.5 * double(op.getLimit()))
+    small->setAttr(never_saturates_attribute, raw.getUnitAttr());
   auto constant_type = kda::ValueType::get(op.getContext(), {}, fixed_type(op.getResult()));
   Value whole = raw.create<ConstantOp>(op.getLoc(), constant_type, raw.getF64FloatAttr(parts.scalar.value()),
                                        raw.getArrayAttr({}));

@@ -267,5 +267,16 @@ TEST(FoundByRandomSpecs, ASmallGateOfALargeFactor) {
   EXPECT_TRUE(report.pass()) << to_text(report);
 }
 
+// A gate that is proven small reaches its limit, and roundings pass it: its text may not leave the limit out.
+TEST(FoundByRandomSpecs, ASmallGateAtItsLimit) {
+  const CheckReport report = checked(
+      [](Spec& s, const Options&, Axis t, Axis h, Axis d) {
+        Value x = s.input("x", {t, h, d}), gate = cumsum(-0.25 * sigmoid(0.0 * x), t);
+        s.output("y", x * exp2(-cumsum(-0.5 * sigmoid(gate), t, {.exclusive = true}))).dtype(f32);
+      },
+      "f32", {{"scan", "fixed"}}, "emulator");
+  EXPECT_TRUE(report.pass()) << to_text(report);
+}
+
 }  // namespace
 }  // namespace kdagen
