@@ -3,7 +3,6 @@
 
 #include <dlfcn.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -139,8 +138,8 @@ std::string ask_apart(const fs::path& plugin, const std::string& source, const s
   if (child == 0) {
     setpgid(0, 0);
     prctl(PR_SET_PDEATHSIG, SIGKILL);  // interrupting the terminal's group would not reach it
-    for (int crash : {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT})
-      std::signal(crash, SIG_DFL);                           // whatever the host handles
+    // A crash is told by its signal, whatever the host handles.
+    for (int crash : {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT}) std::signal(crash, SIG_DFL);
     const Answer text = ask(plugin, source, options) + '.';  // the end, so that a part is no answer
     for (std::size_t done = 0; done < text.size();) {
       const ssize_t count = write(input.get(), text.data() + done, text.size() - done);

@@ -117,7 +117,8 @@ class Loss {
       step /= 8;
       const Measured next = derivative(name, elements, direction, step);
       if (next.noise <= 5e-7 * size && !(best.error(derived) <= next.error(derived))) best = next;
-      if (next.uncertain().noise < certain.noise || std::isnan(certain.noise)) certain = next.uncertain();
+      if (const Measured open = next.uncertain(); open.noise < certain.noise || std::isnan(certain.noise))
+        certain = open;
     }
     return certain.error(derived) <= best.error(derived) ? certain : best;
   }

@@ -14,8 +14,8 @@
 #pragma once
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <numbers>
+#include <utility>
 
 #include "codegen/evaluator/storage.h"
 
@@ -23,6 +23,8 @@ namespace kdagen::evaluator {
 
 inline constexpr double unit_roundoff = 0x1p-24;
 inline constexpr double tiny_roundoff = 0x1p-150;
+/// float64 against float64: errors count units of 2^-24, there they are 2^-53; four bits of room.
+inline constexpr double f64_factor = 16 * 0x1p-29;
 
 struct Tracked {
   double value = 0;
@@ -159,15 +161,18 @@ Real round(Real x, const Storage& storage) {
 }
 
 // ---- with a running error ----------------------------------------------------------------------------------------
-/// How far a function moves from z within the error, which takes it from `lowest` to `highest`: by its slope's rule, or
-/// by those ends where the rule says much or is 0 times infinity (differences of close numbers would be too coarse).
-inline double reach(double z, double lowest, double highest, double by_slope) {
-  return by_slope <= 0x1p-20 * std::fabs(z) ? by_slope : std::max(highest - z, z - lowest);
+/// How far a function moves from z within the error, by its slope's rule; where that says much, or is 0 times infinity,
+/// by `ends`, its lowest and highest value there (differences of close numbers would be too coarse).
+template <class Ends>
+double reach(double z, double by_slope, Ends ends) {
+  if (by_slope <= 0x1p-20 * std::fabs(z)) return by_slope;
+  const auto [lowest, highest] = ends();
+  return std::max(highest - z, z - lowest);
 }
 /// The same for a function that grows.
 template <class Function>
 double reach(Function f, double z, Tracked x, double by_slope) {
-  return reach(z, f(x.value - x.error), f(x.value + x.error), by_slope);
+  return reach(z, by_slope, [&] { return std::pair(f(x.value - x.error), f(x.value + x.error)); });
 }
 inline Tracked exp2(Tracked x) {
   double z = std::exp2(x.value);
@@ -207,8 +212,10 @@ inline Tracked sigmoid(Tracked x) {
 inline Tracked sigmoid_grad(Tracked x) {
   double z = sigmoid_grad(x.value), slope = std::fabs(std::tanh(0.5 * x.value));
   const double size = std::fabs(x.value), by_slope = z * std::expm1(std::min(1.0, slope + x.error) * x.error);
-  const double highest = sigmoid_grad(std::max(size - x.error, 0.0)), lowest = sigmoid_grad(size + x.error);
-  return rounded(z, reach(z, lowest, highest, by_slope), slope * (4 + 2 * size) + 8);
+  const auto ends = [&] {
+    return std::pair(sigmoid_grad(size + x.error), sigmoid_grad(std::max(size - x.error, 0.0)));
+  };
+  return rounded(z, reach(z, by_slope, ends), slope * (4 + 2 * size) + 8);
 }
 /// The log1p part is off by 2u of itself and by e/(1+e) times e's relative error.
 inline Tracked softplus(Tracked x) {
@@ -255,13 +262,13 @@ inline Tracked scale_exactly(Tracked x, double power_of_two) {
 /// A boundary so near that float64 may take either side counts as such (decided()), but not a number that lies on it,
 /// as exact products do: that another program has it elsewhere is seen there.
 inline Tracked round(Tracked x, const Storage& storage) {
-  const double z = round_to(x.value, storage), near = 0x1p-25 * x.error;
+  const double z = round_to(x.value, storage), near = f64_factor * x.error;
   if (x.error == 0) return Tracked(z);
   const double error = std::max(round_to(x.value + x.error, storage) - z, z - round_to(x.value - x.error, storage));
   Storage finer = storage;
   ++finer.precision;
   const bool either = storage.precision > 0 && round_to(x.value - near, storage) != round_to(x.value + near, storage);
-  return Tracked(z, either && round_to(x.value, finer) != x.value ? 0x1p25 * error : error);
+  return Tracked(z, either && round_to(x.value, finer) != x.value ? error / f64_factor : error);
 }
 /// Only the float32 program rounds.
 inline Tracked round_in_float_only(Tracked x, const Storage& storage) {
@@ -272,7 +279,7 @@ inline Tracked round_in_float_only(Tracked x, const Storage& storage) {
 /// float64, where another program in float64 may.
 inline Tracked decided(bool value, Tracked a, Tracked b) {
   const double reach = a.error + b.error, gap = std::fabs(a.value - b.value);
-  return Tracked(value, reach == 0 || gap > reach ? 0 : gap > 0x1p-25 * reach ? 1 : 0x1p25);
+  return Tracked(value, reach == 0 || gap > reach ? 0 : gap > f64_factor * reach ? 1 : 1 / f64_factor);
 }
 inline Tracked less(Tracked a, Tracked b) { return decided(a.value < b.value, a, b); }
 inline Tracked less_equal(Tracked a, Tracked b) { return decided(a.value <= b.value, a, b); }

@@ -109,7 +109,7 @@ class Lines {
     std::string role =
         output.getRole() == "output" || output.getRole() == "gradient" ? "" : output.getRole().str() + ", ";
     std::replace(role.begin(), role.end(), '_', ' ');
-    std::string anchor = output.getAnchor() == 0 ? "" : fmt::format(", times 2^{}", output.getAnchor());
+    std::string anchor = output.getAnchor() == 0 ? "" : fmt::format(", times 2^{}", int64_t(output.getAnchor()));
     if (auto tensor = output.getAnchorTensor())
       anchor = fmt::format(", times 2^{}{}", int64_t(output.getAnchorSign()) < 0 ? "-" : "", tensor->str());
     if (output.getEvery() > 0) anchor = fmt::format(", a row of each {}", int64_t(output.getEvery()));

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A whole check of a small spec.
 #pragma once
+#include <gtest/gtest.h>
+
 #include "codegen/backend.h"
 #include "tests/common/spec_graph.h"
 #include "tools/check/check.h"
@@ -23,6 +25,14 @@ inline CheckReport checked(const Body& body, const std::string& dtype, std::map<
     return emitted_subject(runtime::make_emulated_kernel(emitted.text, emitted.manifest), -1, 2, memory);
   };
   return run_check(request);
+}
+
+/// The same as an assertion, which tells what failed.
+inline testing::AssertionResult passes(const Body& body, const std::string& dtype,
+                                       std::map<std::string, std::string> options = {}, const std::string& on = "cpu",
+                                       CallersMemory memory = {}) {
+  const CheckReport report = checked(body, dtype, std::move(options), on, memory);
+  return report.pass() ? testing::AssertionSuccess() : testing::AssertionFailure() << to_text(report);
 }
 
 }  // namespace kdagen::test

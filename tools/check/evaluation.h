@@ -2,12 +2,12 @@
 // Programs in float64 with their running error analysis.
 #pragma once
 #include "codegen/evaluator/evaluator.h"
+#include "codegen/evaluator/number.h"
 #include "specs/workloads/tensor.h"
 
 namespace kdagen {
 
-/// float64 against float64: the error analysis counts units of 2^-24, here they are 2^-53; four bits of room.
-inline constexpr double f64_factor = 16 * 0x1p-29;
+using evaluator::f64_factor;
 
 /// Values and their running error analysis.
 struct Evaluation {
